@@ -131,6 +131,7 @@ def test_edges_of_another_form_are_named(edges: object, complaint: str) -> None:
         check_edges(edges)
 
 
-def test_edges_are_not_counted_from_the_end() -> None:
-    with pytest.raises(ValueError, match="start at 0, got -1"):
-        adjacency_mask(torch.tensor([[0], [-1]]), 3)
+@pytest.mark.parametrize("node", [-1, 3])
+def test_edges_join_nodes(node: int) -> None:
+    with pytest.raises(ValueError, match=f"from 0 to 2, got {node}$"):
+        adjacency_mask(torch.tensor([[0], [node]]), 3)

@@ -9,12 +9,15 @@ from torch import Tensor, nn
 from attention_lab.attention import (
     Additive,
     Attention,
+    Cosine,
     Dot,
     Gaussian,
     General,
     Linear,
     LocalP,
+    Location,
     Mechanism,
+    QueryFree,
     ScaledDot,
     Score,
     Softmax,
@@ -121,6 +124,7 @@ KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
     [
         (torch.zeros(2, 7, 5), VALUES, None, r"keys of size 4, got \[2, 7, 5\]"),
         (KEYS, torch.zeros(2, 6, 3), None, r"keys \[2, 7, 4\] and values \[2, 6, 3\]"),
+        (KEYS, torch.zeros(3, 7, 3), None, r"keys \[2, 7, 4\] and values \[3, 7, 3\]"),
         (KEYS, VALUES, torch.ones(2, 1, 7), r"boolean .* mask\.bool\(\) for .* ones and zeros, or mask == 0"),
         (KEYS, VALUES, torch.ones(2, 1, 6, dtype=torch.bool), r"\[2, 1, 6\] for keys \[2, 7, 4\]"),
         (KEYS, VALUES, torch.ones(3, 1, 7, dtype=torch.bool), r"\[3, 1, 7\]"),
@@ -132,10 +136,17 @@ def test_what_does_not_belong_together_is_refused(
 ) -> None:
     """Even where a mask hides nothing, and would not be looked at."""
     with pytest.raises(ValueError, match=complaint):
-        check_memory(key, value, mask, 4)
+        check_memory(key, value, mask, Dot(4, 4))
 
 
 HEADS = torch.zeros(2, 3, 7, 4)  # keys of two examples and three heads
+
+
+@pytest.mark.parametrize("score", [ScaledDot, General, Additive, Cosine, Gaussian, Location, QueryFree])
+def test_keys_have_the_heads_of_the_score(score: type[Score]) -> None:
+    with pytest.raises(ValueError, match=r"made for 2 heads, keys \[B, 2, K, 4\], got \[2, 3, 7, 4\]"):
+        Attention(score(4, 4, 2)).remember(HEADS)
+    assert Attention(score(4, 4, 2)).remember(HEADS[:, :1]).value.shape == (2, 1, 7, 4)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 7), (3, 1, 7), (3, 5, 7), (2, 5, 7)])

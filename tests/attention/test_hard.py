@@ -40,6 +40,13 @@ def test_a_row_of_zeros_is_zero_in_value_and_gradient(pooling: Hard) -> None:
     assert weights.grad is None or not weights.grad[0].any()
 
 
+@pytest.mark.parametrize("pooling", [Hard(), Gumbel(), Exact()], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("training", [True, False])
+def test_no_keys_give_zeros(pooling: Hard, training: bool) -> None:
+    context = pooling.train(training)(torch.ones(2, 4, 0), torch.ones(2, 0, 3))
+    assert torch.equal(context, torch.zeros(2, 4, 3))
+
+
 def test_weights_that_do_not_sum_to_one_are_proportions() -> None:
     assert probabilities(WEIGHTS * torch.tensor([[0.5], [2.0]])).allclose(WEIGHTS)
     assert probabilities(torch.zeros(1, 2)).tolist() == [[0.0, 0.0]]

@@ -89,7 +89,7 @@ def test_arguments_are_tensors() -> None:
         with pytest.raises(TypeError, match=f"remember takes a tensor as mask, not a {kind}$"):
             check_tensors("remember", key=KEYS, mask=given)
     with pytest.raises(ValueError, match=r"must be \[..., K, d\], got \[4\]"):
-        check_memory(torch.zeros(4), torch.zeros(4), None, 4)
+        check_memory(torch.zeros(4), torch.zeros(4), None, Dot(4, 4))
     with pytest.raises(TypeError, match=r"from_torch takes a torch.nn.MultiheadAttention, not a Linear"):
         check_torch_module(nn.Linear(2, 2))
 

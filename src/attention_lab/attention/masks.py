@@ -172,11 +172,12 @@ def adjacency_mask(
 
     Raises:
         TypeError: the edges are not a tensor of whole numbers.
-        ValueError: they are not `[2, E]`, or negative.
+        ValueError: they are not `[2, E]`, or on the CPU, not nodes.
     """
     check_edges(edges)
-    if edges.device.type == "cpu" and has_values(edges) and (edges < 0).any():
-        raise ValueError(f"edges must be node indices, which start at 0, got {int(edges.min())}")
+    if edges.device.type == "cpu" and has_values(edges):
+        for edge in edges[(edges < 0) | (edges >= nodes)].tolist():
+            raise ValueError(f"edges must be node indices from 0 to {nodes - 1}, got {edge}")
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
     mask[end, start] = True

@@ -113,7 +113,7 @@ def make_memory(
     check_tensors("remember", key=key, value=value)
     if mask is not None:
         check_tensors("remember", mask=mask)
-    check_memory(key, value, mask, score.key_size)
+    check_memory(key, value, mask, score)
     if mask is not None and keeps_all(mask):
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)
@@ -145,14 +145,14 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
         )
 
 
-def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:
+def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
     """Raise ValueError if shapes do not match; a fused kernel would read beyond the end.
 
     Args:
         key: `[..., K, dk]`.
         value: `[..., K, dv]`.
         mask: boolean; see `Attention.remember`.
-        size: dk, the key size that the score was built for.
+        score: made for keys of one size, with or without heads.
     """
     if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
@@ -161,9 +161,14 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
             f"keys and values must be [..., K, d], got {list(key.shape)} and {list(value.shape)}"
         )
     *batch, keys, features = key.shape
-    if features != size:
-        raise ValueError(f"the score was made for keys of size {size}, got {list(key.shape)}")
-    if value.shape[-2] != keys:
+    if features != score.key_size:
+        raise ValueError(f"the score was made for keys of size {score.key_size}, got {list(key.shape)}")
+    if score.heads is not None and not broadcast(batch[-1:], [score.heads]):
+        raise ValueError(
+            f"the score was made for {score.heads} heads, keys [B, {score.heads}, K, {features}], "
+            f"got {list(key.shape)}"
+        )
+    if value.shape[-2] != keys or not broadcast(value.shape[:-2], batch):
         raise ValueError(f"each key needs a value: got keys {list(key.shape)} and values {list(value.shape)}")
     if mask is None:
         return

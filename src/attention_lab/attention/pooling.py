@@ -33,14 +33,16 @@ class Draw(NamedTuple):
 class _OneHot(nn.Module):
     """One key for each query; in evaluation the most probable one, `c = v_s`, `s = argmax_i a_i`.
 
-    Weights that do not sum to one (sigmoid, local-p) are first normalised to probabilities. A row of zeros
-    gives a context of zero.
+    Weights that do not sum to one (sigmoid, local-p) are first normalised to probabilities. A row of zeros,
+    or without a key, gives a context of zero.
     """
 
     def forward(
         self, weights: Float[Tensor, "... Q K"], value: Float[Tensor, "... K dv"]
     ) -> Float[Tensor, "... Q dv"]:
         """Context of each query: the value of one key."""
+        if not weights.shape[-1]:  # nothing to choose from
+            return weights.to(value.dtype) @ value
         probability = probabilities(weights)
         chosen = self.choose(probability) if self.training else _one_hot(probability.argmax(-1), probability)
         chosen = chosen * (probability.detach().sum(-1, keepdim=True) > 0)

@@ -45,14 +45,13 @@ def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *,
 
 
 def _centre(query: Tensor) -> Tensor:
-    """A point among the queries, `[..., 1, d]`: in each feature, that of three queries which is nearest to 0.
+    """A point among the queries, `[..., 1, d]`: in each feature, that of the query which is nearest to 0.
 
     Zeros and values that are not finite are left out, and large ones not chosen: they may be padding.
     """
-    places = torch.linspace(0, query.shape[-2] - 1, 3, dtype=torch.float64, device=query.device)
-    some = query.detach().index_select(-2, places.long())
-    some = torch.where(some.isfinite() & (some != 0), some, torch.inf)
-    centre = some.gather(-2, some.abs().argmin(-2, keepdim=True))
+    query = query.detach()
+    query = torch.where(query.isfinite() & (query != 0), query, torch.inf)
+    centre = query.gather(-2, query.abs().argmin(-2, keepdim=True))
     return torch.where(centre.isfinite(), centre, 0)
 
 
