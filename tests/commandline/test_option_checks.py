@@ -23,6 +23,7 @@ def _check_line(done, part: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
         ("seed=abc", "seed=abc must be a whole number, such as 1"),
         (
             "scoring=additive,dot",
