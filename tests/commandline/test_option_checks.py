@@ -23,6 +23,7 @@ def _check_line(done, part: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
         ("seed=abc", "seed=abc must be a whole number, such as 1"),
         (
             "scoring=additive,dot",
@@ -41,6 +42,14 @@ def _check_line(done, part: str) -> None:
         ("modle=seq2seq", "there is no option modle; did you mean model?"),
         ("+modle=seq2seq", "there is no option modle; did you mean model?"),
         ("modle.layers=2", "there is no option modle.layers; did you mean model.layers?"),
+        ("lr=0.1", "there is no option lr; did you mean optimizer.lr?"),
+        ("+lr=0.1", "there is no option lr; did you mean optimizer.lr?"),
+        ("epochs=3", "there is no option epochs; did you mean trainer.max_epochs?"),
+        ("model=multihead heads=2", "there is no option heads; did you mean model.heads?"),
+        (
+            "hidden_size=8",
+            "there is no option hidden_size; did you mean scoring.hidden_size or model.hidden_size?",
+        ),
         ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
         ("data.train_size=5", "there is no option data.train_size: data has size, stress"),

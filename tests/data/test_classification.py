@@ -119,6 +119,12 @@ def test_three_files_of_texts(tmp_path: Path) -> None:
             "no\ta\nx\tb\n",
             "test.tsv:2: the label 'x' does not occur in training; the labels are no, yes",
         ),
+        (
+            "".join(f"{number:02}\tyes\n" for number in range(40)),
+            "text\tno\n",
+            "test.tsv:1: the label 'text' does not occur in training; the labels are "
+            "00, 01, 02, 03, 04, 05, 06, 07, 08, 09 and 30 more",
+        ),
         ("no\ta\nno\tb\n", "no\ta\n", "train.tsv:1: every label is 'no'; at least two are needed"),
         ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: no tabs, but one is needed: label<TAB>text"),
         ("no\ta\n\tb\n", "no\ta\n", "train.tsv:2: the label is empty; a line is label<TAB>text"),

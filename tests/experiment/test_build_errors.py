@@ -70,6 +70,47 @@ def test_a_class_that_hydra_calls_by_another_name(name: str) -> None:
     assert str(raised.value) == f"optimizer: TypeError: {name}.__init__() {missing}"
 
 
+MODELS = """
+class NoMechanism:
+    def __init__(self, sizes, size=32):
+        pass
+
+class NothingPassed:
+    def __init__(self, *, size=32):
+        pass
+
+class NoOption:
+    def __init__(self, mechanism, sizes):
+        pass
+"""
+FIRST = "its constructor must take mechanism and sizes first, which the program passes besides the options"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("NoMechanism", f"model._target_=own_models.NoMechanism: {FIRST}"),
+        ("NothingPassed", f"model._target_=own_models.NothingPassed: {FIRST}"),
+        (
+            "NoOption",
+            "model.size is not an option of NoOption: leave it out, "
+            "or remove the one in conf/ with ~model.size",
+        ),
+    ],
+)
+def test_a_model_takes_what_the_program_passes_first(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_models", raising=False)
+    module = importlib.import_module("own_models")
+    config = {"model": {"_target_": f"own_models.{name}", "size": 8, "needs": "classification"}}
+    with pytest.raises(LabError) as raised, blame_option(config):
+        getattr(module, name)("the mechanism", "the sizes", size=8)
+    assert str(raised.value) == message
+
+
 TRAINER = {"_target_": "pytorch_lightning.Trainer"}
 CSV = {"_target_": "pytorch_lightning.loggers.CSVLogger", "flush_logs_every_n_steps": 0}
 

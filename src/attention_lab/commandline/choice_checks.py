@@ -124,6 +124,10 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
         unknown = choice not in known
+        if unknown and group == "data" and Path(choice).is_file():
+            raise LabError(
+                f"data={choice} is a file: choose the kind of data, such as data=pairs data.file={choice}"
+            )
         if unknown and re.fullmatch(r"[\w-]*", choice):
             near = difflib.get_close_matches(choice, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""

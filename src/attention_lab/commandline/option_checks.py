@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
+from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.commandline.overrides import (
     as_text,
     listed_texts,
@@ -27,6 +28,7 @@ from attention_lab.commandline.overrides import (
     part_of,
     quote,
 )
+from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line
 from attention_lab.reading import read_regular
 from attention_lab.sizes import KIND_OF_DATA
@@ -194,6 +196,8 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     message = f"there is no option {key}"
+    if not before and (paths := _paths_that_end_in(key, known, near)):
+        return f"{message}; did you mean {' or '.join(paths)}?"
     if near:
         return f"{message}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
     if not before:
@@ -202,6 +206,17 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     if plus and "_target_" in options:
         message += f"; if its class takes this option, add it with +{key}=..."
     return message
+
+
+def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[str]:
+    """The options inside groups that have this name, such as `optimizer.lr` for `lr`.
+
+    If there are none, and no option outside the groups is `near`, those with a similar name.
+    """
+    kinds = [f"{part}.{kind}" for part, kind in KIND_OF_DATA.items()]
+    last = {path: path.rpartition(".")[2] for path, _ in flatten(known) if "." in path and path not in kinds}
+    wanted = name if name in last.values() or near else closest(name, last.values())
+    return [path for path, end in last.items() if end == wanted and not is_hydra_key(path)]
 
 
 def _check_value(key: str, value: Any, default: Any) -> None:

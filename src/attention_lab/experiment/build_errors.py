@@ -24,6 +24,8 @@ CONSTRUCTORS = ("__init__", "__post_init__")
 """Methods that build a part; data is also built in its `setup`."""
 BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
 """Errors that classes raise for values they cannot use, and Hydra for a class it cannot find."""
+PASSED = {"model": ("mechanism", "sizes"), "scoring": ("query_size", "key_size", "heads")}
+"""Arguments of a part's constructor that are not options: the program passes them."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 
@@ -163,7 +165,7 @@ def _not_an_option(part: str, option: str, target: str, configured: Sequence[str
 
 
 def _no_option(part: str, option: str, target: str) -> str:
-    near = closest(option, _options(target))
+    near = closest(option, _options(target) - set(PASSED.get(part, ())))
     hint = f"did you mean {part}.{near}? Or " if near else ""
     return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
 
@@ -191,6 +193,11 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         return (
             f"{part}._target_={target}: its constructor must also take {unknown}, which the program "
             "passes besides the options"
+        )
+    if part == "model" and re.search(r"takes \d+ positional|got multiple values", text):
+        return (
+            f"{part}._target_={target}: its constructor must take {' and '.join(PASSED[part])} first, "
+            "which the program passes besides the options"
         )
     if unknown:
         return _not_an_option(part, unknown, target, configured)

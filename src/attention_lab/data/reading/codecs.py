@@ -200,8 +200,9 @@ class ClassificationCodec(BaseCodec):
     def label(self, name: str) -> int:
         """The number of a label. Raises LabError if the training split has no such label."""
         if name not in self._numbers:
-            labels = ", ".join(self.labels)
-            raise LabError(f"the label {name!r} does not occur in training; the labels are {labels}")
+            labels, more = ", ".join(self.labels[:10]), len(self.labels) - 10
+            rest = f" and {more:,} more" if more > 0 else ""
+            raise LabError(f"the label {name!r} does not occur in training; the labels are {labels}{rest}")
         return self._numbers[name]
 
     @cached_property
