@@ -172,12 +172,13 @@ def adjacency_mask(
 
     Raises:
         TypeError: the edges are not a tensor of whole numbers.
-        ValueError: they are not `[2, E]`, or on the CPU, not nodes.
+        ValueError: they are not `[2, E]`, or, on the CPU, not indices of nodes.
     """
     check_edges(edges)
     if edges.device.type == "cpu" and has_values(edges):
-        for edge in edges[(edges < 0) | (edges >= nodes)].tolist():
-            raise ValueError(f"edges must be node indices from 0 to {nodes - 1}, got {edge}")
+        outside = edges[(edges < 0) | (edges >= nodes)]
+        if outside.numel():
+            raise ValueError(f"edges must be node indices from 0 to {nodes - 1}, got {int(outside[0])}")
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
     mask[end, start] = True

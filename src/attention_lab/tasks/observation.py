@@ -108,7 +108,7 @@ def make_observation(
     return Observation(input, output, expected, tuple(records))
 
 
-def _positions(x: tuple[Tensor, Tensor] | None) -> Any:
+def _positions(x: tuple[Tensor, Tensor] | None) -> tuple[Any, Any] | None:
     """Positions as arrays; None if one is not finite, as in a checkpoint from others: no axis has it."""
     if x is None or not all(one.isfinite().all() for one in x):
         return None
