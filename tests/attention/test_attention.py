@@ -142,11 +142,12 @@ def test_what_does_not_belong_together_is_refused(
 HEADS = torch.zeros(2, 3, 7, 4)  # keys of two examples and three heads
 
 
-@pytest.mark.parametrize("score", [ScaledDot, General, Additive, Cosine, Gaussian, Location, QueryFree])
+@pytest.mark.parametrize("score", [General, Additive, Cosine, Gaussian, Location, QueryFree])
 def test_keys_have_the_heads_of_the_score(score: type[Score]) -> None:
     with pytest.raises(ValueError, match=r"made for 2 heads, keys \[B, 2, K, 4\], got \[2, 3, 7, 4\]"):
         Attention(score(4, 4, 2)).remember(HEADS)
     assert Attention(score(4, 4, 2)).remember(HEADS[:, :1]).value.shape == (2, 1, 7, 4)
+    assert Attention(ScaledDot(4, 4, 2)).remember(HEADS).value.shape == (2, 3, 7, 4)  # it has no parameters
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 7), (3, 1, 7), (3, 5, 7), (2, 5, 7)])

@@ -163,10 +163,11 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
     *batch, keys, features = key.shape
     if features != score.key_size:
         raise ValueError(f"the score was made for keys of size {score.key_size}, got {list(key.shape)}")
-    if score.heads is not None and not broadcast(batch[-1:], [score.heads]):
+    heads = score.heads
+    # A score without parameters computes the same for any number of heads.
+    if heads is not None and not broadcast(batch[-1:], [heads]) and any(True for _ in score.parameters()):
         raise ValueError(
-            f"the score was made for {score.heads} heads, keys [B, {score.heads}, K, {features}], "
-            f"got {list(key.shape)}"
+            f"the score was made for {heads} heads, keys [B, {heads}, K, {features}], got {list(key.shape)}"
         )
     if value.shape[-2] != keys or not broadcast(value.shape[:-2], batch):
         raise ValueError(f"each key needs a value: got keys {list(key.shape)} and values {list(value.shape)}")
