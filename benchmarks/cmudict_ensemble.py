@@ -7,12 +7,13 @@ in a separate process and has its run in FOLDER; docs/g2p.md has results of such
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from attention_lab.reading import usable_cores
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ("experiment=g2p_cmudict", "logger=none", "pictures=0")
@@ -72,7 +73,7 @@ def train(runs: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
     Returns:
         The names of those that failed; the end of their output is printed.
     """
-    threads = max(1, (os.cpu_count() or 1) // len(runs))
+    threads = max(1, usable_cores() // len(runs))
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, options in runs.items():

@@ -26,7 +26,7 @@ _REFUSAL = re.compile(
 
 MOST_ROWS = 5_000_000
 """Maximum number of rows of a study's tables; a trial has some hundreds."""
-_ROW = 5_000  # bytes of memory that Optuna takes for a trial, of which the file may have only 35
+_ROW = 5_000  # bytes of memory that Optuna needs for each trial; in the file, a trial can take as few as 35
 
 
 def check_study(file: Path, name: str) -> None:

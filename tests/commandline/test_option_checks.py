@@ -24,6 +24,7 @@ def _check_line(done, part: str) -> None:
     ("arguments", "message"),
     [
         (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
+        (f"data={'b' * 300}.tsv", "is unknown"),  # longer than a file's name can be
         ("seed=abc", "seed=abc must be a whole number, such as 1"),
         (
             "scoring=additive,dot",

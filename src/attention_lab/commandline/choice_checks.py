@@ -23,7 +23,7 @@ from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.constructor_options import LARGEST_SEED
 from attention_lab.errors import LabError
-from attention_lab.reading import usable_cores
+from attention_lab.reading import is_file, usable_cores
 from attention_lab.text_tables import console_message, counted
 
 REQUIRED_EXTRAS = {
@@ -124,7 +124,7 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
         unknown = choice not in known
-        if unknown and group == "data" and Path(choice).is_file():
+        if unknown and group == "data" and is_file(choice):
             raise LabError(
                 f"data={choice} is a file: choose the kind of data, such as data=pairs data.file={choice}"
             )
