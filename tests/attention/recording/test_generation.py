@@ -1,5 +1,6 @@
 """The steps of a generation are one matrix, as if the whole text had been read at once."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from architectures import SHARED, SMALL, WORDS
 from torch import nn
 
 from attention_lab.attention import recording
+from attention_lab.attention.recording.caches import keys_seen
 
 LENGTH, NEW = 5, 6
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -49,6 +51,15 @@ def test_steps_are_the_rows_of_one_matrix(name: str, path: str, cache: str) -> N
         assert found.shape[:3] == weights.shape[:3] == (2, 4, rows) and found.shape == mask.shape
         assert torch.allclose(found[..., :rows], weights, atol=1e-5), module
         assert not found[..., rows:].any() and not found[~mask].any()
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_sliding_cache_is_found_by_its_name_in_any_version(name: str) -> None:
+    module = nn.Module()
+    module.layer_idx = 1
+    window = SimpleNamespace(is_sliding=True, cumulative_length=7)
+    variables = {"cache": None, name: SimpleNamespace(layers=[None, window])}
+    assert keys_seen(module, variables) == 7
 
 
 def test_encoder_and_decoder_of_a_generation() -> None:

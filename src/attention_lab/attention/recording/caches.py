@@ -6,6 +6,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_NAMES = ("cache", "past_key_values")
+"""What transformers calls the cache: from version 5.24 on, and before."""
+
 
 def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
     """The number of keys so far, if the cache keeps only the most recent ones; 0 if it keeps all.
@@ -14,15 +17,16 @@ def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
         module: the attention that is being called.
         variables: the local variables of its method.
     """
-    cache, number = variables.get("past_key_values"), getattr(module, "layer_idx", None)
-    layers = getattr(cache, "layers", None)
-    if not isinstance(layers, list) or not isinstance(number, int) or not 0 <= number < len(layers):
+    number = getattr(module, "layer_idx", None)
+    found = (getattr(variables.get(name), "layers", None) for name in _NAMES)
+    layers = next((one for one in found if isinstance(one, list)), [])
+    if not isinstance(number, int) or not 0 <= number < len(layers):
         return 0
     layer = layers[number]
     if not getattr(layer, "is_sliding", False):
         return 0
-    found = getattr(layer, "cumulative_length_int", getattr(layer, "cumulative_length", 0))
-    return found if isinstance(found, int) else 0
+    length = getattr(layer, "cumulative_length_int", getattr(layer, "cumulative_length", 0))
+    return length if isinstance(length, int) else 0
 
 
 def at_positions(x: Tensor, seen: int) -> Tensor:

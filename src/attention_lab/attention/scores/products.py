@@ -110,7 +110,8 @@ class Linear(Score):
 def _phi(x: Tensor) -> Tensor:
     """`elu(x) + 1`, at least in float32, without `exp(x) - 1`, which loses digits of `exp(x)`."""
     x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return x.clamp_max(0.0).exp() + x.relu()
+    positive = x.relu()
+    return (x - positive).exp() + positive  # not clamp_max, whose gradient at 0 is 0 from PyTorch 2.14 on
 
 
 def _scaled_phi(x: Tensor) -> tuple[Tensor, Tensor]:
