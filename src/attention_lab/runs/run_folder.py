@@ -13,7 +13,17 @@ from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
 from attention_lab.paths import is_inside
 from attention_lab.reading import is_file, is_there, open_regular
-from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED, SWEEP, TRAINING
+from attention_lab.run_files import (
+    CHECKPOINTS,
+    CONFIG,
+    EARLIER_LOGS,
+    ERROR,
+    HEATMAPS,
+    METRICS,
+    PRUNED,
+    SWEEP,
+    TRAINING,
+)
 from attention_lab.runs.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
@@ -25,8 +35,8 @@ from attention_lab.runs.tested_options import (
     with_choices_of_training,
     with_options_of_training,
 )
-from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
-from attention_lab.untrusted.run_configuration import CHECKPOINTS
+from attention_lab.text_tables import one_line
+from attention_lab.untrusted.plain_files import read_json, read_yaml
 from attention_lab.writing import write_atomically
 
 LARGEST_METRIC = 1e100

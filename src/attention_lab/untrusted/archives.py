@@ -13,15 +13,12 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor, nn
 
-from attention_lab.errors import LabError
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.reading import open_regular, physical_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
-_DAMAGED = (
-    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
-    *(OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile),
-)
+_DAMAGED = (*BAD_VALUE_ERRORS, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile)
 _DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
