@@ -11,15 +11,15 @@ from typing import Any
 from attention_lab.constructor_options import find_spec
 from attention_lab.data.reading.files import read_ahead, read_text
 from attention_lab.data.reading.splitting import check_batch_size
-from attention_lab.data.specs import files, graph, packaged, sampled
+from attention_lab.data.specs import files, graph, packaged, sampled, tables
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
 
 SPECS: Mapping[str, type[Any]] = {
     "CMUDict": packaged.CMUDictSpec,
-    "CSVRegression": files.CSVSpec,
+    "CSVRegression": tables.CSVSpec,
     "Copy": sampled.ToySpec,
-    "Diabetes": packaged.DiabetesSpec,
+    "Diabetes": tables.TableSpec,
     "DigitStrips": sampled.DigitStripsSpec,
     "Digits": packaged.DigitsSpec,
     "FarPairs": sampled.FarPairsSpec,
