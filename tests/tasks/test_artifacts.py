@@ -102,10 +102,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("pictures", [0, 1])
 def test_a_regression_leaves_its_fitted_curve(pictures: int, tmp_path: Path) -> None:
     data = Sine(train_size=6, validation_size=3, test_size=3)
-    data.setup()
-    task = Regression(KernelRegression(Mechanism(Gaussian), data.sizes), data.codec).eval()
-    training = data.training_set()
-    task.model.memorize(training.inputs, training.targets)
+    task = _fitted(data)
     tables = task.write_artifacts(tmp_path, data, pictures)
     assert [table.title for table in tables] == ["Samples"] * pictures
     assert sorted(path.name for path in tmp_path.rglob("fit.png")) == ["fit.png"] * pictures

@@ -31,7 +31,7 @@ from attention_lab.runs.run_folder import (
     read_sweep,
     read_yaml_or_none,
 )
-from attention_lab.runs.test_errors import read_confusions, read_worst
+from attention_lab.runs.test_tables import read_confusions, read_worst
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
 from attention_lab.text_tables import console_message, counted
