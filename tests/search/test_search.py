@@ -20,7 +20,7 @@ from optuna.trial import TrialState  # noqa: E402
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
-from attention_lab.search.study import storage_url  # noqa: E402
+from attention_lab.search.storage import storage_url  # noqa: E402
 from attention_lab.text_tables import number  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
