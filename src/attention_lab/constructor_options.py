@@ -48,9 +48,6 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
         Model(mechanism, d_model=8)  # spec is ModelSpec(d_model=8)
 
-    Args:
-        spec: the dataclass.
-
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
             suggests the option that was probably meant, or lists all), or for an argument that is annotated

@@ -111,11 +111,6 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
     An option of this package's data sets that is newer than the run, and so missing there, is accepted if it
     is off.
 
-    Args:
-        folder: the run's folder.
-        plain: the current options.
-        given: the options on the command line.
-
     Raises:
         LabError: an option that affects training differs.
     """

@@ -31,12 +31,6 @@ POLL = 2.0
 def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader: ConfigLoader) -> None:
     """Run trials until the study has as many as wanted, and report all of them.
 
-    Args:
-        config: the composed configuration.
-        given: the options on the command line.
-        launcher: the launcher that runs trials.
-        loader: Hydra's loader of groups and their choices.
-
     Raises:
         LabError: an option is invalid, or trials of this process failed.
     """

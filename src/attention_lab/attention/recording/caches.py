@@ -8,12 +8,7 @@ from torch import Tensor, nn
 
 
 def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
-    """The number of keys so far, if the cache keeps only the most recent ones; 0 if it keeps all.
-
-    Args:
-        module: the attention that is being called.
-        variables: the local variables of its method.
-    """
+    """The number of keys so far, if the cache keeps only the most recent ones; 0 if it keeps all."""
     cache, number = variables.get("past_key_values"), getattr(module, "layer_idx", None)
     layers = getattr(cache, "layers", None)
     if not isinstance(layers, list) or not isinstance(number, int) or not 0 <= number < len(layers):

@@ -48,9 +48,6 @@ MOST_SAMPLED = 1 << 25
 def check_data(part: Mapping[str, Any]) -> None:
     """Reject wrong options of a data set of this package, and mistakes in its files, which are read ahead.
 
-    Args:
-        part: the options, with the data set as `_target_`.
-
     Raises:
         LabError: an option or a file is wrong; the message names the option, or the file and the line.
     """
@@ -67,10 +64,6 @@ def check_data(part: Mapping[str, Any]) -> None:
 
 def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
     """Check options that replace those of a checkpoint, as far as they do not depend on other options.
-
-    Args:
-        part: the options.
-        given: the names of the options to check.
 
     Raises:
         LabError: see `check_data`.

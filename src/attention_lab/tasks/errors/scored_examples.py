@@ -51,14 +51,7 @@ class ScoredExample(NamedTuple):
 def score_examples(
     sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, found: Nearest
 ) -> list[ScoredExample]:
-    """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each.
-
-    Args:
-        sources: the texts of the sources.
-        outputs: ids.
-        batch: the batch.
-        found: the references nearest to the outputs.
-    """
+    """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each."""
     references = batch.references
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
