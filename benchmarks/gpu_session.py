@@ -216,9 +216,10 @@ def _command(part: str, options: argparse.Namespace, results: Path) -> list[str]
     if part == TESTS:
         return _tests(options)
     if part == ENSEMBLE:
-        command = [sys.executable, "-m", "benchmarks.cmudict_ensemble", "--device", options.device]
-        return [*command, "--output", f"{results.parent}/ensemble", *(["--quick"] if options.quick else [])]
-    return _training(options, results) if part == CMUDICT else _benchmark(part, options, results)
+        return _benchmark(options, results.parent / "ensemble", "benchmarks.cmudict_ensemble")
+    if part == CMUDICT:
+        return _training(options, results)
+    return _benchmark(options, results, "benchmarks", part, "--repeats", str(options.repeats))
 
 
 def _training(options: argparse.Namespace, results: Path) -> list[str]:
@@ -236,9 +237,9 @@ def _tests(options: argparse.Namespace) -> list[str]:
     return [*command, "-k", "float32 and (General or gaussian)"] if options.quick else command
 
 
-def _benchmark(topic: str, options: argparse.Namespace, results: Path) -> list[str]:
-    command = [sys.executable, "-m", "benchmarks", topic, "--device", options.device]
-    command += ["--repeats", str(options.repeats), "--output", str(results)]
+def _benchmark(options: argparse.Namespace, output: Path, *program: str) -> list[str]:
+    """The command that runs a module, and its arguments besides those that all of them take."""
+    command = [sys.executable, "-m", *program, "--device", options.device, "--output", str(output)]
     return [*command, "--quick"] if options.quick else command
 
 

@@ -40,11 +40,11 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
 ) -> None:
     scripts = {"tests": "echo tested; exit 1", "linear": "echo slow; sleep 60", "windows": ""}
 
-    def command(topic: str, options: object, results: Path) -> list[str]:
+    def command(options: object, results: Path, package: str, topic: str, *_: str) -> list[str]:
         return ["sh", "-c", f"touch {results} {results.with_suffix('.png')}; {scripts[topic]}"]
 
     monkeypatch.setattr(gpu_session, "_benchmark", command)
-    monkeypatch.setattr(gpu_session, "_tests", lambda options: command("tests", options, tmp_path / "x"))
+    monkeypatch.setattr(gpu_session, "_tests", lambda options: command(options, tmp_path / "x", "", "tests"))
     assert _run(tmp_path, "tests", "linear", "windows", "--device", "cpu", "--minutes", "0.05") == 1
     said = capfd.readouterr().out
     assert "failed: tests\n" in said

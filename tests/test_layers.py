@@ -28,20 +28,8 @@ class Rules(NamedTuple):
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
-    *(
-        "constructor_options",
-        "databases",
-        "distributed",
-        "errors",
-        "lazy_names",
-        "lightning_import",
-        "paths",
-        "reading",
-        "run_files",
-        "sizes",
-        "text_tables",
-    ),
-    "writing",
+    *("argument_checks", "constructor_options", "databases", "distributed", "errors", "lazy_names"),
+    *("lightning_import", "paths", "reading", "run_files", "sizes", "text_tables", "writing"),
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 SUBPACKAGES = {
@@ -49,7 +37,8 @@ SUBPACKAGES = {
         {"attention", "experiment", "inference", "notebook"}, LIGHT
     ),  # attention_lab/__init__.py: lazily
     "__main__": Rules({"inference"}, LIGHT),
-    "constructor_options": Rules({"errors"}, LIGHT),
+    "argument_checks": Rules({"errors"}, LIGHT),
+    "constructor_options": Rules({"argument_checks"}, LIGHT),
     "distributed": Rules(set(), LIGHTNING | HYDRA | PICTURES),
     "errors": Rules(set(), LIGHT),
     "lazy_names": Rules(set(), LIGHT),

@@ -24,7 +24,8 @@ from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
 from attention_lab.run_files import ERROR, METRICS
 from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
-from attention_lab.runs.run_folder import find_runs, read_job, read_reason
+from attention_lab.runs.recorded_failures import read_reason
+from attention_lab.runs.run_folder import find_runs, read_job
 from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.untrusted.checkpoints import read_checkpoint

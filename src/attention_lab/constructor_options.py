@@ -1,21 +1,14 @@
-"""Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once.
-
-Also the checks of options and arguments that several subpackages share.
-"""
+"""Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once."""
 
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
-from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from attention_lab.errors import LabError
-
-LARGEST_SEED = 2**32 - 1
-"""The largest seed that NumPy accepts."""
+from attention_lab.argument_checks import kind_of
 
 Options = ParamSpec("Options")
 Spec_co = TypeVar("Spec_co", covariant=True)
@@ -54,9 +47,6 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
             def __init__(self, mechanism: Mechanism, spec: ModelSpec) -> None: ...
 
         Model(mechanism, d_model=8)  # spec is ModelSpec(d_model=8)
-
-    Args:
-        spec: the dataclass.
 
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
@@ -119,35 +109,6 @@ def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> N
         raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
     if parameter.annotation is str and not isinstance(argument, str | PathLike):
         raise TypeError(f"{owner}: {parameter.name} must be text, not {argument!r}")
-
-
-def check_number(
-    name: str, number: object, *, least: int | None = None, above: int | None = None, whole: bool = False
-) -> None:
-    """Raise LabError if an argument is not a number, or not in range; NaN is in no range.
-
-    Args:
-        name: what the message calls it.
-        number: the argument.
-        least: the smallest number allowed.
-        above: the number must be larger than this.
-        whole: it must be a whole number.
-    """
-    if isinstance(number, bool) or not isinstance(number, Integral if whole else Real):
-        raise LabError(f"{name} must be a {'whole ' * whole}number, not {number!r}")
-    value = float(number)
-    if least is not None and not value >= least:
-        raise LabError(f"{name} must be at least {least}, got {number}")
-    if above is not None and not value > above:
-        raise LabError(f"{name} must be above {above}, got {number}")
-
-
-def kind_of(argument: object) -> str:
-    """What an argument is, for an error: `the class Additive`, `a Tensor` or `an int`."""
-    if isinstance(argument, type):
-        return f"the class {argument.__name__}"
-    kind = type(argument).__name__
-    return f"{'an' if kind[0].lower() in 'aeio' else 'a'} {kind}"
 
 
 def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:

@@ -32,10 +32,6 @@ _ROW = 5_000  # bytes of memory that Optuna needs for each trial; in the file, a
 def check_study(file: Path, name: str) -> None:
     """Reject a database that runs queries of its own, such as endless ones, or that does not fit in memory.
 
-    Args:
-        file: the database; it need not exist.
-        name: its name in messages.
-
     Raises:
         LabError: it is damaged, its tables compute values, it has views or triggers that do more than refuse
             a change, it has a journal that is a link or names another file, or it has too many rows.

@@ -1,6 +1,10 @@
 """The exceptions that the command line reports in one line, and how any error is cut to one line."""
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate")
+BAD_VALUE_ERRORS = (
+    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
+)
+"""Exceptions raised by values of the wrong type, shape or size."""
 
 
 def first_line(error: object) -> str:

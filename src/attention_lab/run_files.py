@@ -28,5 +28,7 @@ CONFUSIONS = "confusions.tsv"
 CONFUSION_COLUMNS = ("expected and written", "times", "example")
 PROFILE = "fit-profile.txt"
 """The time of each hook, written by `debug=profiler`."""
+CHECKPOINTS = "checkpoints"
+"""The folder of its checkpoints."""
 BEST, LAST, PREVIOUS = "best.ckpt", "last.ckpt", "previous.ckpt"
 """Its checkpoints: the best, the one to resume from, and the one before, in case the last is damaged."""

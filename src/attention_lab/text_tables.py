@@ -62,6 +62,11 @@ def _is_control(character: str) -> bool:
     return (kind in ("Cc", "Cs", "Zl", "Zp") and character != "\t") or character in _BIDIRECTIONAL
 
 
+def one_line(error: object) -> str:
+    """An error's message on one line, or the name of its class if the message is empty."""
+    return printable(" ".join(str(error).split())) or type(error).__name__
+
+
 def console_message(kind: str, text: object) -> str:
     """One line for the console, such as `Error: there is no such file`; `text` may contain any characters."""
     return f"{kind}: {printable(' '.join(str(text).splitlines()), LONGEST_MESSAGE)}"

@@ -2,20 +2,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_data import whole
 
-from attention_lab.data import ClassificationBatch, Digits, Labelled
-from attention_lab.data.reading.splits import Split
+from attention_lab.data import Digits, Labelled
 from attention_lab.data.specs.files import TextUnit
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
 EXAMPLE = Path(__file__).parents[2] / "data" / "labelled_example.tsv"
-
-
-def whole(split: Split) -> ClassificationBatch:
-    batch = split[torch.arange(len(split))]
-    assert isinstance(batch, ClassificationBatch)
-    return batch
 
 
 def test_digits_as_rows() -> None:

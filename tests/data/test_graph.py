@@ -4,12 +4,12 @@ import pytest
 import torch
 from counted_comparisons import Compared
 from omegaconf import OmegaConf
+from small_data import whole
 
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
 from attention_lab.data.graph import Graph8, GraphData
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.node_codec import MOST_ONE_HOT
-from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.graph import GraphContent, Nodes
 from attention_lab.errors import LabError
@@ -18,12 +18,6 @@ from attention_lab.sizes import GraphSizes
 CONF = Path(__file__).parents[2] / "conf"
 NODES = "ann\tx\t1\t7\nbob\t\t3\t7\ncid\ty\t5\t7\ndee\tx\t3\t7\neve\ty\t3\t7\nfay\tx\t3\t7\ngus\ty\t3\t7\n"
 EDGES = "ann\tbob\nbob\tcid\ndee\teve\n"
-
-
-def whole(split: Split) -> NodeBatch:
-    batch = split[torch.arange(len(split))]
-    assert isinstance(batch, NodeBatch)
-    return batch
 
 
 def members(data: GraphData) -> list[dict[str, str]]:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from small_data import whole
 from torch import Tensor
 
-from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch, images
+from attention_lab.data import Digits, DigitStrips, ImageFiles, images
 from attention_lab.data.reading import image_codec
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_image
-from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, PAD, ImageSizes
@@ -21,12 +21,6 @@ from attention_lab.sizes import EOS, PAD, ImageSizes
 SMALL = {"train_size": 30, "validation_size": 20, "test_size": 25}
 EXAMPLE = Path(__file__).parents[2] / "data" / "image_files_example.tsv"
 CODEC = ImageCodec(4, 2, Tokenizer(Notation("characters"), Vocabulary(["a", "b"])))
-
-
-def whole(split: Split) -> TransductionBatch:
-    batch = split[torch.arange(len(split))]
-    assert isinstance(batch, TransductionBatch)
-    return batch
 
 
 def squares(images: Tensor) -> set[tuple[float, ...]]:

@@ -5,17 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_data import whole
 
 from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state, overlaps
-from attention_lab.data.reading.splits import PROMPT, Split
+from attention_lab.data.reading.splits import PROMPT
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes
-
-
-def whole(split: Split) -> LanguageBatch:
-    batch = split[torch.arange(len(split))]
-    assert isinstance(batch, LanguageBatch)
-    return batch
 
 
 def text(folder: Path, content: str, **options: object) -> Text:

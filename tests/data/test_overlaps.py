@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from small_data import data_of_files
 
 from attention_lab.data import (
     CSVRegression,
@@ -23,7 +24,6 @@ from attention_lab.data import (
 from attention_lab.data.overlaps import PASSAGE, Keyed, shared_examples, shared_passages, split_names
 from attention_lab.data.reading.splitting import Splits
 
-FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
 NAMES = Splits("train", "dev", "test")
 
 
@@ -33,11 +33,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _told(make: Callable[..., DataModule], *texts: str, **options: Any) -> str:
-    for name, text in zip(FILES.values(), texts, strict=True):
-        Path(name).write_text(text, encoding="utf-8")
-    data = make(**FILES, **options)
-    data.setup()
-    return data.shared
+    shared: str = data_of_files(make, *texts, **options).shared
+    return shared
 
 
 def test_pairs_count_pairs_and_sources() -> None:

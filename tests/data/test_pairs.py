@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import pytest
-import torch
+from small_data import whole
 
-from attention_lab.data import Pairs, TransductionBatch
-from attention_lab.data.reading.splits import Split
+from attention_lab.data import Pairs
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
@@ -19,12 +18,6 @@ def data(tmp_path: Path) -> Pairs:
     (tmp_path / "test.tsv").write_text(TEST)
     train, test = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
     return Pairs(train_file=train, validation_file=test, test_file=test, target_split="spaces")
-
-
-def whole(split: Split) -> TransductionBatch:
-    batch = split[torch.arange(len(split))]
-    assert isinstance(batch, TransductionBatch)
-    return batch
 
 
 def test_references_that_need_too_much_memory_are_refused(

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from small_data import FILES, data_of_files
 
 from attention_lab.data import CMUDict, DataModule, ImageFiles, Inflection, Labelled, Pairs, Text
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.data.unseen_symbols import Terms, unseen_symbols
-
-FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
 
 
 @pytest.fixture(autouse=True)
@@ -21,16 +20,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _data(make: Callable[..., Any], *texts: str, **options: Any) -> Any:
-    for name, text in zip(FILES.values(), texts, strict=True):
-        Path(name).write_text(text, encoding="utf-8")
-    data = make(**FILES, **options)
-    data.setup()
-    return data
-
-
 def _told(make: Callable[..., DataModule], *texts: str, **options: Any) -> tuple[str, str, str]:
-    return tuple(_data(make, *texts, **options).unseen)
+    return tuple(data_of_files(make, *texts, **options).unseen)
 
 
 def test_both_sides_of_pairs() -> None:
@@ -108,7 +99,7 @@ def test_a_file_that_is_split_has_no_line_numbers_and_packaged_data_no_line_at_a
 
 
 def test_the_vocabulary_is_that_of_the_trained_model() -> None:
-    codec = _data(Pairs, "abc\tx\n", "a\tx\n", "a\tx\n").codec
+    codec = data_of_files(Pairs, "abc\tx\n", "a\tx\n", "a\tx\n").codec
     Path("test").write_text("cd\tx\n")
     again = Pairs(**{**FILES, "train_file": "dev"})
     again.codec = TransductionCodec.from_state(codec.state())
@@ -117,7 +108,7 @@ def test_the_vocabulary_is_that_of_the_trained_model() -> None:
 
 
 def test_batches_carry_the_symbols_that_have_no_id() -> None:
-    data = _data(Pairs, "ab\txy\n", "a\tx\n", "aé\tx\naé\txñy\nb\ty\n")
+    data = data_of_files(Pairs, "ab\txy\n", "a\tx\n", "aé\tx\naé\txñy\nb\ty\n")
     batch = data.splits.test[torch.arange(2)]
     codec = data.codec
     assert [

@@ -1,17 +1,10 @@
 """The textbook experiment on attention pooling, beside the baselines that no query enters."""
 
-import json
-from pathlib import Path
-
 import pytest
+from folders import metrics_of
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
-
-
-def metrics(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
-    return found
 
 
 def test_the_classic_experiment_has_the_losses_worked_out_from_its_formula(command) -> None:
@@ -23,7 +16,7 @@ def test_the_classic_experiment_has_the_losses_worked_out_from_its_formula(comma
     assert losses == pytest.approx([32.95, 29.48, 28.99, 28.41, 27.74], abs=0.006)
     widths = [event.value for event in events.Scalars("train/width")]
     assert [widths[0], widths[4]] == pytest.approx([11.17, 8.98], abs=0.006)
-    assert metrics(done.folder)["train/width"] == pytest.approx(8.98, abs=0.006)
+    assert metrics_of(done.folder)["train/width"] == pytest.approx(8.98, abs=0.006)
     assert {"fit.png", "loss.png"} <= {path.name for path in (done.folder / "attention").iterdir()}
 
 
@@ -33,8 +26,8 @@ def test_the_baselines_of_the_classic_experiment_have_no_query(command) -> None:
     for score, learned in (("constant", 0), ("query_free", 64)):
         done = command("experiment=classic_nw", f"scoring={score}")
         assert done.status == 0, done.err
-        assert metrics(done.folder)["parameters"] == learned
-        assert metrics(done.folder)["test/mse"] > 1
+        assert metrics_of(done.folder)["parameters"] == learned
+        assert metrics_of(done.folder)["test/mse"] > 1
         predicted = attention_lab.load(done.folder / "checkpoints" / "best.ckpt").predict(["0", "2", "5"])
         assert len(set(predicted)) == 1
     refused = command("model=nw", "scoring=query_free", "data.train_size=65")

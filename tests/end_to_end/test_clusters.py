@@ -1,6 +1,5 @@
 """Runs on several processes and machines, started as in docs/guides/clusters.md; takes minutes."""
 
-import csv
 import json
 import os
 import signal
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from folders import read_table
 
 pytestmark = pytest.mark.slow
 
@@ -152,10 +152,6 @@ def test_jobs_of_a_queue_give_what_local_ones_give(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "leaderboard.md").is_file()
 
 
-def _trials(folder: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
-
-
 def test_a_search_of_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
     optuna = pytest.importorskip("optuna")
     command = [
@@ -180,7 +176,7 @@ def test_a_search_of_two_processes_of_which_one_is_killed(tmp_path: Path) -> Non
     one.send_signal(signal.SIGKILL)
     assert two.wait(timeout=1800) == 0, (tmp_path / "out1.log").read_text()
     one.wait()
-    trials = _trials(folder)
+    trials = read_table(folder / "trials.csv")
     ended = [row for row in trials if row["state"] in ("complete", "pruned")]
     killed = [row for row in trials if row["state"] == "killed"]
     assert len(ended) == 6
@@ -189,7 +185,7 @@ def test_a_search_of_two_processes_of_which_one_is_killed(tmp_path: Path) -> Non
     settings = [tuple(value for key, value in row.items() if "." in key) for row in trials]
     assert len(set(settings)) == 6  # that of the killed one twice
     assert _train(*command, folder=tmp_path)[0] == 0
-    assert _trials(folder) == trials
+    assert read_table(folder / "trials.csv") == trials
 
 
 def test_a_search_whose_trials_use_two_processes(tmp_path: Path) -> None:
@@ -202,12 +198,12 @@ def test_a_search_whose_trials_use_two_processes(tmp_path: Path) -> None:
     search = ["sweep=optuna", *TINY, *TWO, "trainer.max_epochs=2", "sweep.trials=1"]
     status, out = _train(*search, *pruner, "sweep.study=pruned", folder=tmp_path)
     assert status == 0, out
-    (row,) = _trials(tmp_path / "logs" / "search" / "pruned")
+    (row,) = read_table(tmp_path / "logs" / "search" / "pruned" / "trials.csv")
     assert row["state"] == "pruned" and row["why"].startswith("at validation 1, validation/token_error_rate")
     status, out = _train(*search, "sweep/pruner=none", "sweep.study=whole", folder=tmp_path)
     assert status == 0, out
     folder = tmp_path / "logs" / "search" / "whole"
-    (row,) = _trials(folder)
+    (row,) = read_table(folder / "trials.csv")
     best = json.loads((folder / "trial_0" / "metrics.json").read_text())["fit/best"]
     assert row["state"] == "complete" and float(row["validation/token_error_rate"]) == pytest.approx(
         best, rel=1e-3

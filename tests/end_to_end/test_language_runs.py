@@ -1,9 +1,9 @@
 """Language models from the command line: words, own text, prompts, and the embeddings that are left."""
 
-import json
 from pathlib import Path
 
 import pytest
+from folders import metrics_of
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
@@ -19,11 +19,6 @@ def _text(folder: Path) -> list[str]:
     return [*MODEL, "data=text", f"data.file={folder}/my.txt", "data.block_size=16"]
 
 
-def _metrics(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
-    return found
-
-
 @pytest.mark.parametrize("data", ["words", pytest.param("text", marks=pytest.mark.slow)])
 def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_path: Path) -> None:
     done = command(*(WORDS if data == "words" else _text(tmp_path)))
@@ -31,7 +26,7 @@ def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_pa
     # The text repeats itself, which is mentioned.
     assert done.err == "" if data == "words" else done.err.startswith("Warning: 1 of 1 passages")
     assert "perplexity" in done.out
-    assert 1 < _metrics(done.folder)["test/perplexity"] < 60
+    assert 1 < metrics_of(done.folder)["test/perplexity"] < 60
     events = EventAccumulator(str(done.folder), size_guidance={"images": 0}).Reload()
     tags = events.Tags()
     assert {tag.split("/", 2)[2] for tag in tags["images"]} == {"encoder layer 1", "encoder layer 2"}
@@ -98,11 +93,11 @@ def test_a_checkpoint_is_tested_on_other_text(command, tmp_path: Path) -> None:
     fitted = command(*_text(tmp_path))
     checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
     again = command("stage=test", checkpoint)
-    assert _metrics(again.folder)["test/perplexity"] == _metrics(fitted.folder)["test/perplexity"]
+    assert metrics_of(again.folder)["test/perplexity"] == metrics_of(fitted.folder)["test/perplexity"]
     (tmp_path / "other.txt").write_text("to be or not to be?\n" * 40)
     other = command("stage=test", checkpoint, "data=text", f"data.file={tmp_path}/other.txt")
     assert other.status == 0, other.err
-    assert _metrics(other.folder)["test/perplexity"] > _metrics(fitted.folder)["test/perplexity"]
+    assert metrics_of(other.folder)["test/perplexity"] > metrics_of(fitted.folder)["test/perplexity"]
     refused = command("stage=test", checkpoint, "data=words")
     assert refused.err.startswith(
         "Error: the model needs data=text with data.unit=characters, but this is data=w"
@@ -158,7 +153,7 @@ def test_any_mechanism_and_positions(options: list[str], command) -> None:
     done = command(*WORDS, *(one if one.split("=")[0] in GROUPS else f"model.{one}" for one in options))
     assert done.status == 0, done.err
     assert done.err == ""
-    assert 1 < _metrics(done.folder)["test/perplexity"] < 60
+    assert 1 < metrics_of(done.folder)["test/perplexity"] < 60
     predicted = command("stage=predict", f"ckpt_path={done.folder}/checkpoints/best.ckpt", "inputs=[ab,'']")
     assert predicted.status == 0, predicted.err
 

@@ -1,11 +1,11 @@
 """Several processes, started as a user starts them."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from folders import metrics_of
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL = [
@@ -22,11 +22,6 @@ def _train(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
-def _metrics(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
-    return found
-
-
 @pytest.mark.slow
 def test_two_processes_make_one_run(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -41,7 +36,7 @@ def test_two_processes_make_one_run(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
     assert len(list(two.glob("events*"))) == 1
     assert both.stdout.count("Results") == 1
-    expected, found = _metrics(one), _metrics(two)
+    expected, found = metrics_of(one), metrics_of(two)
     assert found.keys() == expected.keys()
     assert found["fit/steps"] == expected["fit/steps"]
     assert found["parameters"] == expected["parameters"]
@@ -61,7 +56,7 @@ def test_a_sweep_of_jobs_with_two_processes_trains_each_setting_once(tmp_path: P
     assert done.returncode == 0, done.stderr
     folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
     assert len(folders) == 2
-    first, second = (_metrics(folder) for folder in folders)
+    first, second = (metrics_of(folder) for folder in folders)
     assert first["fit/steps"] == second["fit/steps"]
     assert first["validation/loss"] != second["validation/loss"]
 

@@ -1,18 +1,13 @@
 """Runs of kernel regression: the width that is learned or given, and tests on other rows."""
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 import torch
+from folders import metrics_of
 
 import attention_lab
-
-
-def _metrics(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
-    return found
 
 
 def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) -> None:
@@ -29,7 +24,7 @@ def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) ->
     widths = torch.linspace(0.5, 15, 3000).tolist()
     best = min(widths, key=error)
     options = ["model=nw", "data=csv_regression", f"data.file={file}", "data.fractions=[1,0,0]"]
-    metrics = _metrics(command(*options).folder)
+    metrics = metrics_of(command(*options).folder)
     assert metrics["test/mse"] == pytest.approx(error(best), rel=1e-3)
     assert metrics["train/loo_mse"] == metrics["test/mse"]
     assert metrics["train/width"] == pytest.approx(best, rel=0.05)
@@ -47,13 +42,13 @@ def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> N
     checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
     same = command("stage=test", checkpoint)
     other = command("stage=test", checkpoint, "data=csv_regression", f"data.file={tmp_path}/other.csv")
-    assert _metrics(same.folder)["test/mse"] == _metrics(fitted.folder)["test/mse"]
+    assert metrics_of(same.folder)["test/mse"] == metrics_of(fitted.folder)["test/mse"]
     model = attention_lab.load(fitted.folder / "checkpoints" / "best.ckpt")
     predicted = model.predict([str(x + 0.05) for x, _ in rows])
     errors = [(float(a) - y) ** 2 for a, (_, y) in zip(predicted, rows, strict=True)]
-    assert _metrics(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
+    assert metrics_of(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
 
 
 def test_a_given_width_is_kept(command) -> None:
     done = command("model=nw", "scoring.width=1.5", "scoring.learnable=false")
-    assert _metrics(done.folder)["train/width"] == 1.5
+    assert metrics_of(done.folder)["train/width"] == 1.5

@@ -1,7 +1,6 @@
 """Whole runs from the command line: what they leave, and that they can be repeated and taken up again."""
 
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from command import Outcome
+from folders import metrics_of
 from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -84,11 +84,6 @@ def fitted(command, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
 _FITTED: dict[str, Outcome] = {}
 
 
-def _metrics(folder: Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
-    return found
-
-
 def _without_time(metrics: dict[str, float]) -> dict[str, float]:
     measured = ("fit/seconds", "fit/steps_per_second", "fit/peak_memory_mb")
     return {name: value for name, value in metrics.items() if name not in measured}
@@ -100,7 +95,7 @@ def test_a_run_leaves_one_folder_with_everything(model: str, fitted) -> None:
     assert done.status == 0, done.err
     assert done.err == ""
     assert "Results" in done.out
-    assert METRICS[model] | {"fit/seconds", "fit/steps", "parameters"} <= set(_metrics(done.folder))
+    assert METRICS[model] | {"fit/seconds", "fit/steps", "parameters"} <= set(metrics_of(done.folder))
     config = OmegaConf.load(done.folder / "config.yaml")
     assert config["model"]["needs"] == config["data"]["kind"]
     assert {path.name for path in (done.folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
@@ -138,8 +133,8 @@ def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
         ["scoring=additive"] if model == "nw" else []
     )  # a kernel starts at no random place
     first, again, other = (command(*options, "pictures=0", f"seed={seed}") for seed in (3, 3, 4))
-    assert _without_time(_metrics(first.folder)) == _without_time(_metrics(again.folder))
-    assert _without_time(_metrics(first.folder)) != _without_time(_metrics(other.folder))
+    assert _without_time(metrics_of(first.folder)) == _without_time(metrics_of(again.folder))
+    assert _without_time(metrics_of(first.folder)) != _without_time(metrics_of(other.folder))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +144,7 @@ def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, fitted, comman
     run = fitted(model)
     tested = command("stage=test", f"ckpt_path={run.folder}/checkpoints/best.ckpt")
     assert tested.status == 0, tested.err
-    before, after = _metrics(run.folder), _metrics(tested.folder)
+    before, after = metrics_of(run.folder), metrics_of(tested.folder)
     assert {name: before[name] for name in METRICS[model]} == {name: after[name] for name in METRICS[model]}
     files = (run.folder / "config.yaml", tested.folder / "training.yaml")
     config, training = (read_yaml(path) for path in files)
@@ -202,7 +197,7 @@ def test_a_run_goes_on_from_a_checkpoint(fitted, command) -> None:
         *SMALL["seq2seq"], "trainer.max_epochs=4", f"ckpt_path={first.folder}/checkpoints/last.ckpt"
     )
     assert more.status == 0, more.err
-    assert _metrics(more.folder)["fit/steps"] == 2 * _metrics(first.folder)["fit/steps"]
+    assert metrics_of(more.folder)["fit/steps"] == 2 * metrics_of(first.folder)["fit/steps"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +217,7 @@ def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: 
         return
     assert done.status == 0, done.err
     assert done.err == ""
-    assert all(value == value for value in _metrics(done.folder).values())
+    assert all(value == value for value in metrics_of(done.folder).values())
 
 
 @pytest.mark.parametrize(
@@ -255,7 +250,7 @@ def test_averaged_weights_are_what_is_saved_and_tested(command) -> None:
     kept = torch.load(best := done.folder / "checkpoints" / "best.ckpt", weights_only=True)
     assert any(not kept["state_dict"][n].equal(kept["current_model_state"][n]) for n in kept["state_dict"])
     again = command("stage=test", f"ckpt_path={best}")
-    assert _metrics(again.folder)["test/loss"] == _metrics(done.folder)["test/loss"]
+    assert metrics_of(again.folder)["test/loss"] == metrics_of(done.folder)["test/loss"]
 
 
 @pytest.mark.slow

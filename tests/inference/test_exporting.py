@@ -3,11 +3,10 @@
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from toys import toy
@@ -63,12 +62,8 @@ FAST = {("multihead", "pt2")}
 ALL = [(name, "pt2") for name in MODELS] + [(name, "onnx") for name in MODELS if name != "local_p"]
 
 
-@pytest.fixture(autouse=True)
-def _shapes_unchecked() -> Iterator[None]:
-    """While a graph is traced, sizes are symbols, which the checks of shapes do not know."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+"""While a graph is traced, sizes are symbols, which the checks of shapes do not know."""
 
 
 @pytest.mark.parametrize(

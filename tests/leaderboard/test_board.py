@@ -11,6 +11,7 @@ from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
+from attention_lab.leaderboard.view import View
 from attention_lab.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.runs.run_folder import find_runs, read_job
 
@@ -203,8 +204,8 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
 ) -> None:
     drawn = []
 
-    def draw(rows: list[Setting], x: str, y: str, *, title: str, **_: Any) -> bytes:
-        drawn.append((title, [(cell.options[x], cell.values(y)) for cell in rows]))
+    def draw(rows: list[Setting], view: View, title: str, _: str) -> bytes:
+        drawn.append((title, [(cell.options[view.x], cell.values(view.y)) for cell in rows]))
         return b"a picture"
 
     monkeypatch.setattr("attention_lab.leaderboard.board.draw_axes", draw)

@@ -17,6 +17,7 @@ from attention_lab.leaderboard.plots import axes_panel
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.leaderboard.tables import TWO_SEEDS
+from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.text_tables import number
 from attention_lab.viz.plots import make_figure
@@ -78,7 +79,7 @@ def test_the_intervals_of_the_picture_are_those_of_the_table(x: str) -> None:
         for n, (size, y, s) in enumerate([(10, 0.9, 1.0), (10, 1.0, 30.0), (20, 0.99, 5.0), (20, 1.0, 5.1)])
     ]
     rows = group_runs(jobs, ["data.size"])
-    panel, _ = axes_panel(rows, x, "test/accuracy")
+    panel, _ = axes_panel(rows, View(x, "test/accuracy"))
     (axes,) = make_figure([panel]).axes
     bars = [bar for one in axes.containers for lines in one[2] for bar in lines.get_segments()]
     found = sorted(tuple(bar[:, 1]) for bar in bars if bar[0, 1] != bar[1, 1])

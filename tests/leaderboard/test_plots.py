@@ -9,6 +9,7 @@ from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes,
 from attention_lab.leaderboard.ranking import Block, rank
 from attention_lab.leaderboard.settings import Setting
 from attention_lab.leaderboard.tables import Section, count
+from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import Job
 from attention_lab.viz.panels import Bubbles, Lines
 from attention_lab.viz.plots import make_figure
@@ -74,23 +75,23 @@ def test_the_axis_is_as_wide_as_the_intervals_of_two_seeds() -> None:
 
 def test_lines_over_numbers_are_in_order_and_logarithmic_over_a_factor_of_ten() -> None:
     cells = [setting({"scoring": "dot", "size": size}, {"y": float(size)}) for size in (1000, 10, 100)]
-    panel, note = axes_panel(cells, "size", "y", group="scoring")
+    panel, note = axes_panel(cells, View("size", "y", group="scoring"))
     assert isinstance(panel, Lines)
     (row,) = panel.series
     assert (row.name, row.x, row.y) == ("dot", [10, 100, 1000], [10.0, 100.0, 1000.0])
     assert (panel.log_x, panel.ticks, note) == (True, [10, 100, 1000], "one run each")
-    near, _ = axes_panel(cells[1:], "size", "y")
+    near, _ = axes_panel(cells[1:], View("size", "y"))
     assert isinstance(near, Lines) and near.log_x
-    linear, _ = axes_panel([setting({"size": size}, {"y": 1.0}) for size in (1, 2, 9)], "size", "y")
+    linear, _ = axes_panel([setting({"size": size}, {"y": 1.0}) for size in (1, 2, 9)], View("size", "y"))
     assert isinstance(linear, Lines) and not linear.log_x
 
 
 def test_categories_keep_their_order() -> None:
     cells = [setting({"scoring": name}, {"y": 1.0}, {"y": 2.0}) for name in ("z", "a", "m")]
-    panel, note = axes_panel(cells, "scoring", "y")
+    panel, note = axes_panel(cells, View("scoring", "y"))
     assert isinstance(panel, Lines) and panel.series[0].x == ["z", "a", "m"]
     assert (panel.log_x, list(panel.ticks), note) == (False, [], "mean and 95% interval over 2 seeds")
-    assert draw_axes(cells, "scoring", "y", size=None, title="Title").startswith(b"\x89PNG")
+    assert draw_axes(cells, View("scoring", "y"), "Title").startswith(b"\x89PNG")
 
 
 def test_bubbles_of_one_group_are_joined() -> None:
@@ -99,17 +100,17 @@ def test_bubbles_of_one_group_are_joined() -> None:
         setting({"mechanism": name, "data.length": length}, {"test/accuracy": 1.0, "speed/s": speed})
         for (name, length), speed in speeds.items()
     ]
-    panel, note = axes_panel(found, "speed/s", "test/accuracy", group="mechanism")
+    panel, note = axes_panel(found, View("speed/s", "test/accuracy", group="mechanism"))
     assert isinstance(panel, Bubbles)
     assert [(row.name, row.x, row.texts) for row in panel.series] == [
         ("linear", [9.0, 8.0], ["10", "20"]),
         ("band", [7.0], ["10"]),
     ]
     assert note == "one run each; beside each bubble: length"
-    _, note = axes_panel(found, "speed/s", "test/accuracy", size="memory", group="mechanism")
+    _, note = axes_panel(found, View("speed/s", "test/accuracy", size="memory", group="mechanism"))
     assert note.endswith("; area and number: memory")
 
 
 def test_options_are_named_in_words() -> None:
     cells = [setting({"data.train_size": size}, {"y": 1.0}) for size in (1, 2)]
-    assert axes_panel(cells, "data.train_size", "test/accuracy")[0].x_label == "train size"
+    assert axes_panel(cells, View("data.train_size", "test/accuracy"))[0].x_label == "train size"

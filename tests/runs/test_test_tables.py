@@ -8,8 +8,8 @@ import pytest
 
 from attention_lab.runs import test_tables
 from attention_lab.runs.run_folder import read_job
-from attention_lab.runs.test_errors import read_confusions, read_worst
 from attention_lab.runs.test_predictions import read_test_predictions
+from attention_lab.runs.test_tables import read_confusions, read_worst
 
 PREDICTIONS = "source\toutput\treference\tedits\n"
 CONFUSIONS = "expected and written\ttimes\texample\n"

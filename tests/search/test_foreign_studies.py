@@ -12,7 +12,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution  # n
 from optuna.trial import Trial, TrialState, create_trial  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.search.study import Result, SharedStudy, storage_url  # noqa: E402
+from attention_lab.search.storage import storage_url  # noqa: E402
+from attention_lab.search.study import Result, SharedStudy  # noqa: E402
 
 
 def _run(_: Trial) -> Result:

@@ -1,9 +1,9 @@
 """Searches: their space, the outcomes of their trials, and their results."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from folders import read_table
 
 optuna = pytest.importorskip("optuna")
 
@@ -20,7 +20,7 @@ from optuna.trial import TrialState  # noqa: E402
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
-from attention_lab.search.study import storage_url  # noqa: E402
+from attention_lab.search.storage import storage_url  # noqa: E402
 from attention_lab.text_tables import number  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -55,17 +55,13 @@ def test_a_number_is_written_exactly(value: float) -> None:
     assert OverridesParser.create().parse_override(f"key={as_text(value)}").value() == value
 
 
-def _table(folder: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
-
-
 def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_path: Path) -> None:
     options = [*NW, "normalizer.temperature=choice(1.0,0.0)", "scoring=gaussian", "scoring.width=1.0"]
     # With this seed only the first trial fails.
     options += ["sweep.study=s", "sweep/sampler=random", "sweep.sampler.seed=8", "sweep.failures=9"]
     done = command(*options, "sweep.trials=2")
     folder = tmp_path / "logs" / "search" / "s"
-    rows = _table(folder)
+    rows = read_table(folder / "trials.csv")
     assert [(row["trial"], row["state"], row["normalizer.temperature"]) for row in rows] == [
         ("1", "complete", "1.0"), ("2", "complete", "1.0"), ("0", "failed", "0.0")
     ]  # fmt: skip
@@ -82,7 +78,7 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     # The study is complete: the same command has nothing to run and no longer fails.
     again = command(*options, "sweep.trials=2")
     assert again.status == 0, again.err
-    assert _table(folder) == rows
+    assert read_table(folder / "trials.csv") == rows
     refused = command(*options, "sweep.trials=9", "data.noise=0.5")
     assert refused.status == 1 and "started with no data.noise" in refused.err
     best = command("--config-dir", str(folder), "experiment=best")
@@ -102,7 +98,8 @@ def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> N
     assert done.status == 1 and done.err.startswith(
         "Error: 2 trials failed; the last: normalizer.temperature="
     )
-    assert [row["state"] for row in _table(tmp_path / "logs" / "search" / "s")] == ["failed", "failed"]
+    rows = read_table(tmp_path / "logs" / "search" / "s" / "trials.csv")
+    assert [row["state"] for row in rows] == ["failed", "failed"]
 
 
 def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
@@ -110,7 +107,7 @@ def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     done = command(*NW, *threshold, "+sweep.pruner.upper=0.0", "sweep.trials=1", "sweep.study=s")
     assert done.status == 0, done.err
     folder = tmp_path / "logs" / "search" / "s"
-    (row,) = _table(folder)
+    (row,) = read_table(folder / "trials.csv")
     assert row["state"] == "pruned" and row["why"].startswith("at validation 1, validation/loss ")
     assert "1 pruned" in done.out and "pruned at validation 1" in done.out
     assert not (folder / "trial_0" / "metrics.json").exists()

@@ -21,14 +21,8 @@ from optuna.trial import Trial, TrialState  # noqa: E402
 from attention_lab.errors import LabError, Stopped  # noqa: E402
 from attention_lab.search.report import table_row  # noqa: E402
 from attention_lab.search.space import Space  # noqa: E402
-from attention_lab.search.study import (  # noqa: E402
-    REASON,
-    Result,
-    SharedStudy,
-    connect,
-    state_name,
-    storage_url,
-)
+from attention_lab.search.storage import connect, storage_url  # noqa: E402
+from attention_lab.search.study import REASON, Result, SharedStudy, state_name  # noqa: E402
 
 
 def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +237,8 @@ import optuna
 from optuna.distributions import FloatDistribution
 from attention_lab.search.report import table_row  # noqa: E402
 from attention_lab.search.space import Space  # noqa: E402
-from attention_lab.search.study import REASON, Result, SharedStudy, storage_url
+from attention_lab.search.study import REASON, Result, SharedStudy  # noqa: E402
+from attention_lab.search.storage import storage_url  # noqa: E402
 
 folder = Path(sys.argv[1])
 study = SharedStudy(

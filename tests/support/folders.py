@@ -76,3 +76,9 @@ def make_sweep(folder: Path, rates: Mapping[str, Sequence[float]], metric: str =
 def read_table(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, by the names of its columns."""
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def metrics_of(folder: Path) -> dict[str, float]:
+    """The metrics of a run."""
+    found: dict[str, float] = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    return found

@@ -9,6 +9,7 @@ import torch
 from attention_lab.attention import Additive, Gaussian, Mechanism
 from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
+from attention_lab.metrics import nearest
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
@@ -22,7 +23,7 @@ def _scored(
     task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
 ) -> list[ScoredExample]:
     compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
-    return score_examples(task.source_texts(batch), outputs, batch, compared)
+    return score_examples(task.source_texts(batch), outputs, batch, nearest(*compared))
 
 
 @pytest.mark.parametrize("pictures", [0, 2])
@@ -101,10 +102,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("pictures", [0, 1])
 def test_a_regression_leaves_its_fitted_curve(pictures: int, tmp_path: Path) -> None:
     data = Sine(train_size=6, validation_size=3, test_size=3)
-    data.setup()
-    task = Regression(KernelRegression(Mechanism(Gaussian), data.sizes), data.codec).eval()
-    training = data.training_set()
-    task.model.memorize(training.inputs, training.targets)
+    task = _fitted(data)
     tables = task.write_artifacts(tmp_path, data, pictures)
     assert [table.title for table in tables] == ["Samples"] * pictures
     assert sorted(path.name for path in tmp_path.rglob("fit.png")) == ["fit.png"] * pictures

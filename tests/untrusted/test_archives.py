@@ -48,8 +48,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "mine.ckpt"
 
 
+def check(path: Path) -> int:
+    with path.open("rb") as file:
+        return check_archive(file)
+
+
 def test_our_own_checkpoints_pass(path: Path) -> None:
-    assert check_archive(path) > 1000
+    assert check(path) > 1000
     assert len(torch.load(path, weights_only=True)) == 6
 
 
@@ -58,14 +63,14 @@ def test_what_is_checked_is_what_is_loaded(
 ) -> None:
     """Even if another file takes its place in between, as the next checkpoint of a training run does."""
     torch.save({"other": torch.ones(100)}, tmp_path / "next.ckpt")
-    check = archives._check_file
+    check = archives.check_archive
 
     def check_and_replace(file: BinaryIO) -> int:
         found = check(file)
         (tmp_path / "next.ckpt").replace(path)
         return found
 
-    monkeypatch.setattr(archives, "_check_file", check_and_replace)
+    monkeypatch.setattr(archives, "check_archive", check_and_replace)
     assert "optimizer" in load_archive(path)
 
 
@@ -87,7 +92,7 @@ def test_no_flipped_bits_pass(path: Path) -> None:
         if number < 30:
             torch.load(path, weights_only=True)
         try:
-            check_archive(path)
+            check(path)
         except REFUSED:
             continue
         # A bit that neither reader uses: the content is unchanged.
@@ -120,10 +125,10 @@ def _rewritten(path: Path, change: Callable[[dict[str, bytes]], Any], comment: b
 )
 def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> None:
     _rewritten(path, lambda parts: None)
-    check_archive(path)
+    check(path)
     _rewritten(path, change)
     with pytest.raises(REFUSED):
-        check_archive(path)
+        check(path)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ def test_what_only_one_of_two_readers_uses_is_refused(extra: bytes, path: Path) 
             info.extra = extra if name == "mine/data.pkl" else b""
             archive.writestr(info, part)
     with pytest.raises(zipfile.BadZipFile):
-        check_archive(path)
+        check(path)
 
 
 def test_data_before_or_after_the_archive_is_refused(path: Path) -> None:
@@ -153,7 +158,7 @@ def test_data_before_or_after_the_archive_is_refused(path: Path) -> None:
     for odd in (b"PK" + content, content + b"x", content + content, content[:-2] + b"\x01\x00x"):
         path.write_bytes(odd)
         with pytest.raises(REFUSED):
-            check_archive(path)
+            check(path)
 
 
 class _Calls:
@@ -206,8 +211,6 @@ def test_what_has_replaced_a_file_is_not_read(make: Callable[[Path], None], tmp_
     try:
         with pytest.raises(LabError, match=r"last.ckpt: it is a (pipe|directory), not a regular file$"):
             load_archive(path)
-        with pytest.raises(OSError, match="not a regular file"):
-            check_archive(path)
     finally:
         signal.alarm(0)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.memory import Call, Memory, check_query, check_scores, check_weights, make_memory
@@ -16,7 +17,6 @@ from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Global, Span, Window
-from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 

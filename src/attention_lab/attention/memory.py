@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
-from attention_lab.constructor_options import kind_of
 
 
 class Memory(NamedTuple):

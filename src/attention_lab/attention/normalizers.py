@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.masks import check_mask, keeps_all
-from attention_lab.constructor_options import check_number
 
 
 def masked_softmax(

@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.scores import Score
-from attention_lab.constructor_options import kind_of
 
 _TORCH_PARAMETERS = {
     *("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"),

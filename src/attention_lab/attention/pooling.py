@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.normalizers import masked_softmax
-from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 

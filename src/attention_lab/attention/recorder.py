@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.memory import Call, Memory
-from attention_lab.constructor_options import kind_of
 
 Examples = int | slice | Sequence[int] | Tensor | None
 """Which examples, heads or queries: one, some of them, or all (None)."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import (
@@ -21,7 +22,6 @@ from attention_lab.commandline.option_checks import (
 )
 from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
-from attention_lab.constructor_options import LARGEST_SEED
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, usable_cores
 from attention_lab.text_tables import console_message, counted

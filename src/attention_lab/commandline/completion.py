@@ -32,11 +32,7 @@ def check_completion() -> None:
 
 
 def offer_choices(choices: Mapping[str, Sequence[str]]) -> None:
-    """If the shell asks to complete the value of such an option, register its choices.
-
-    Args:
-        choices: the choices of each option.
-    """
+    """If the shell asks to complete the value of such an option, register its choices."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if not FLAGS & set(sys.argv[1:]):
         return

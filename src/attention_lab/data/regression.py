@@ -15,9 +15,8 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import naming, read_once
 from attention_lab.data.reading.splits import RegressionSplit, Split
 from attention_lab.data.reading.splitting import Splits, partition
-from attention_lab.data.specs.files import CSVSpec
-from attention_lab.data.specs.packaged import DiabetesSpec
 from attention_lab.data.specs.sampled import SineSpec
+from attention_lab.data.specs.tables import CSVSpec, TableSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
@@ -157,11 +156,11 @@ class Diabetes(RegressionData):
     B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle regression", Annals of Statistics 32, 2004.
 
     Args:
-        options: see `DiabetesSpec`.
+        options: see `TableSpec`.
     """
 
-    @options_of(DiabetesSpec)
-    def __init__(self, spec: DiabetesSpec) -> None:
+    @options_of(TableSpec)
+    def __init__(self, spec: TableSpec) -> None:
         super().__init__(spec.standardize, spec.batch_size)
         self.spec = spec
 

@@ -60,7 +60,7 @@ def _run(config: DictConfig) -> Any:
     from attention_lab.experiment import machine_failures
     from attention_lab.experiment.console import in_sweep
     from attention_lab.interruption import exit_messages, resume, signals
-    from attention_lab.runs import run_folder, started
+    from attention_lab.runs import recorded_failures, run_folder, started
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
@@ -88,7 +88,7 @@ def _run(config: DictConfig) -> Any:
                 if alone and not started.has_started(folder):
                     started.discard_new_folder(folder)
                 elif config.stage in run_folder.STAGES:
-                    run_folder.record_failure(folder, error, reason)
+                    recorded_failures.record_failure(folder, error, reason)
             sys.exit(console_message("Error", reason))
         # A sweep continues after this exception, but not after SystemExit.
         raise CompactHydraException(console_message("Error", reason)) from None

@@ -19,7 +19,7 @@ from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.errors import LabError, first_line, named_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import KIND_OF_DATA, Sizes
@@ -32,7 +32,6 @@ from attention_lab.untrusted.configuration import (
     checked_packages,
     with_moved_classes,
 )
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 Config = Mapping[str, Any]
 

@@ -15,10 +15,10 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
-from attention_lab.errors import LabError, first_line, is_out_of_memory
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.sizes import KIND_OF_DATA
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
+from attention_lab.text_tables import one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")
 """Methods that build a part; data is also built in its `setup`."""

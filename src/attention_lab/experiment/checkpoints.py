@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attention_lab.commandline.option_paths import flatten
 from attention_lab.data.reading.codecs import Codec, TransductionCodec
-from attention_lab.errors import LabError, first_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
@@ -24,7 +24,6 @@ from attention_lab.tasks import RECIPE, Task, Transduction
 from attention_lab.text_tables import LONGEST_MESSAGE, printable
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 from attention_lab.untrusted.training_state import is_number
 
 

@@ -19,13 +19,12 @@ from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
 from attention_lab.paths import is_inside
-from attention_lab.run_files import HEATMAPS
+from attention_lab.run_files import CHECKPOINTS, HEATMAPS
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
 from attention_lab.writing import remove_partial_files
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
-from attention_lab.errors import LabError, is_out_of_memory
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, is_out_of_memory
+from attention_lab.text_tables import one_line
 from attention_lab.writing import cannot_write
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)

@@ -19,12 +19,7 @@ def missing_target(error: BaseException) -> str | None:
 
 
 def explain_target(error: BaseException, target: str) -> str:
-    """Say why `target` cannot be imported: which name does not exist, or which line of which file fails.
-
-    Args:
-        error: Hydra's error.
-        target: see `missing_target`.
-    """
+    """Say why `target` cannot be imported: which name does not exist, or which line of which file fails."""
     found = error.__cause__ or error  # Hydra's, above the one that the import has raised
     cause = found.__cause__ or found
     if isinstance(cause, SyntaxError) and cause.filename:

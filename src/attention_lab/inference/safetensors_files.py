@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from attention_lab.attention import Mechanism
 from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.errors import LabError, first_line, named_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.models.decoding.search import Decodable
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.reading import read_regular
@@ -33,7 +33,7 @@ from attention_lab.untrusted.configuration import (
     checked_packages,
 )
 from attention_lab.untrusted.model_size import limit_size, size_limits
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, MAX_BYTES, read_json
+from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
 from attention_lab.writing import write_atomically
 
 SUFFIX = ".safetensors"

@@ -17,7 +17,7 @@ from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_generation import SequenceGeneration
-from attention_lab.untrusted.plain_files import one_line
+from attention_lab.text_tables import one_line
 
 BATCH = 256
 """Number of inputs in a batch of predictions; fewer if there are more than 8 beams."""

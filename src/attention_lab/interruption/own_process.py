@@ -19,7 +19,8 @@ from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
 from attention_lab.run_files import METRICS, PRUNED
-from attention_lab.runs.run_folder import read_failure, read_metrics
+from attention_lab.runs.recorded_failures import read_failure
+from attention_lab.runs.run_folder import read_metrics
 
 RANK_VARIABLES = (
     *("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE", "PL_GLOBAL_SEED"),

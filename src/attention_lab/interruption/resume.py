@@ -23,12 +23,12 @@ from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.paths import short_path
 from attention_lab.reading import is_file, matches_in
-from attention_lab.run_files import CONFIG, LAST, METRICS, PREVIOUS
+from attention_lab.run_files import CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.runs.config_parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml
-from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_run
+from attention_lab.untrusted.run_configuration import check_run
 
 AUTO = "auto"
 
@@ -110,11 +110,6 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
 
     An option of this package's data sets that is newer than the run, and so missing there, is accepted if it
     is off.
-
-    Args:
-        folder: the run's folder.
-        plain: the current options.
-        given: the options on the command line.
 
     Raises:
         LabError: an option that affects training differs.

@@ -26,7 +26,7 @@ from attention_lab.interruption.signals import (
     is_main_process,
     is_orphan,
 )
-from attention_lab.runs.run_folder import record_failure
+from attention_lab.runs.recorded_failures import record_failure
 from attention_lab.text_tables import console_message
 
 TICK = 0.1

@@ -197,8 +197,7 @@ def _draw(
     for section, jobs, name in zip(sections, groups, _plot_names(sections, kind), strict=True):
         rows = group_runs(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))
-        picture = draw_axes(rows, view.x, view.y, size=view.size, title=shown, group=view.group, kind=kind)
-        write_atomically(folder / name, picture)
+        write_atomically(folder / name, draw_axes(rows, view, shown, kind))
         pictures.append(name)
     return pictures
 

@@ -20,7 +20,8 @@ from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.run_files import ERROR, METRICS
 from attention_lab.runs.config_parts import SEED
-from attention_lab.runs.run_folder import find_runs, read_failure, read_job, record_failure
+from attention_lab.runs.recorded_failures import read_failure, record_failure
+from attention_lab.runs.run_folder import find_runs, read_job
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.runs.started import note_new_folders
 from attention_lab.text_tables import console_message, console_width, metric_name, number, printable

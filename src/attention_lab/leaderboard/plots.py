@@ -8,6 +8,7 @@ from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.ranking import Block, Ranked
 from attention_lab.leaderboard.settings import Setting
 from attention_lab.leaderboard.tables import Section
+from attention_lab.leaderboard.view import View
 from attention_lab.text_tables import metric_name
 from attention_lab.viz import Format
 from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines, Series
@@ -68,28 +69,19 @@ def _dot(row: Ranked, block: Block) -> Dot:
     return Dot(block.name(row), mean, row.setting.interval(block.metric), rings, group)
 
 
-def draw_axes(
-    settings: Sequence[Setting],
-    x: str,
-    y: str,
-    *,
-    size: str | None,
-    title: str,
-    group: str | None = None,
-    kind: Format = "png",
-) -> bytes:
+def draw_axes(settings: Sequence[Setting], view: View, title: str, kind: Format = "png") -> bytes:
     """`comparison.png`, or the same in another format: y against x."""
-    panel, note = axes_panel(settings, x, y, size=size, group=group)
+    panel, note = axes_panel(settings, view)
     return plot_file([panel], kind, title=title, note=note)
 
 
-def axes_panel(
-    settings: Sequence[Setting], x: str, y: str, *, size: str | None = None, group: str | None = None
-) -> tuple[Lines | Bubbles, str]:
+def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles, str]:
     """Lines if x is an option, bubbles if it is a metric; and the note above the plot.
 
     The bubbles of a group are joined if settings also differ in other options, such as the length.
     """
+    x, y, group, size = view.x, view.y, view.group, view.size
+    assert x is not None and y is not None
     bubbles = x not in settings[0].options
     joined = bubbles and group in settings[0].options and len(settings[0].options) > 1
     lines: dict[str, list[Setting]] = {}

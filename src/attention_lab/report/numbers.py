@@ -34,12 +34,7 @@ def _result(name: str, metrics: Mapping[str, float], kind: str) -> Result:
 
 
 def comparison(found: board.Comparison, folder: Path) -> Comparison:
-    """The report's comparison of runs: the leaderboard's tables and statements, and links to its files.
-
-    Args:
-        found: the compared runs.
-        folder: the folder of the report.
-    """
+    """The report's comparison of runs: the leaderboard's tables and statements, and links to its files."""
     links = sorted(path.name for path in folder.iterdir() if _LINKED.fullmatch(path.name))
     return Comparison([_table(section) for section in found.sections], found.failures(), links)
 

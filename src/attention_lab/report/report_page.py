@@ -31,7 +31,7 @@ from attention_lab.runs.run_folder import (
     read_sweep,
     read_yaml_or_none,
 )
-from attention_lab.runs.test_errors import read_confusions, read_worst
+from attention_lab.runs.test_tables import read_confusions, read_worst
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
 from attention_lab.text_tables import console_message, counted
@@ -76,13 +76,7 @@ def _compare(given: Sequence[Path], view: View, target: Path) -> Comparison | No
 
 
 def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") -> Heading:
-    """Title, facts and command line of the run, or of the sweep whose folder is given.
-
-    Args:
-        given: the given folders.
-        folders: the folders of the runs in and below them.
-        title: title of the comparison.
-    """
+    """Title, facts and command line of the run, or of the sweep whose folder is given."""
     started = min(filter(None, map(_started, folders)), default="")
     if len(folders) == 1:
         given_options = read_yaml_or_none(folders[0] / ".hydra" / "overrides.yaml")
@@ -138,13 +132,7 @@ def _paths(folders: Sequence[Path]) -> list[str]:
 
 
 def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
-    """Read a run's folder; a run without a log has no curves and no attention.
-
-    Args:
-        folder: the run's folder.
-        name: what to call the run.
-        order: the names of the metrics that come first.
-    """
+    """Read a run's folder, the metrics in `order` first; without a log, it has no curves and no attention."""
     config, metrics = folder / CONFIG, folder / METRICS
     log = read_log(event_folder(folder))
     options = flatten_options(read_options(config, str(config)))

@@ -6,10 +6,9 @@ from typing import Any
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, is_folder, is_there, matches_in
-from attention_lab.run_files import BEST
+from attention_lab.run_files import BEST, CHECKPOINTS
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
-from attention_lab.untrusted.run_configuration import CHECKPOINTS
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -53,10 +53,6 @@ def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, se
 
     Links to folders are not followed. Unlike `os.walk`, it is not recursive in any version of Python: folders
     from others may be nested deeply.
-
-    Args:
-        folder: where to begin.
-        without: names of folders to leave out.
     """
     pending = [folder]
     while pending:

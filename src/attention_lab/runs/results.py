@@ -14,7 +14,7 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.errors import LabError
-from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS, PROFILE, TRAINING
+from attention_lab.run_files import BEST, CHECKPOINTS, CONFIG, ERRORS, HEATMAPS, METRICS, PROFILE, TRAINING
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.run_folder import read_choices, read_options
 from attention_lab.runs.tested_options import CHOICES, OF_TRAINING, run_of_test
@@ -29,7 +29,6 @@ from attention_lab.text_tables import (
     printable,
     with_interval,
 )
-from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.writing import remove, write_atomically
 
 HEADLINES = (

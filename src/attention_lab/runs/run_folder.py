@@ -1,7 +1,6 @@
 """Find run folders and read them, whatever state they are in."""
 
 import math
-import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +9,24 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
-from attention_lab.errors import LabError, named_line
+from attention_lab.errors import LabError
 from attention_lab.paths import is_inside
-from attention_lab.reading import is_file, is_there, open_regular
-from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED, SWEEP, TRAINING
+from attention_lab.reading import is_file, is_there
+from attention_lab.run_files import (
+    CHECKPOINTS,
+    CONFIG,
+    EARLIER_LOGS,
+    ERROR,
+    HEATMAPS,
+    METRICS,
+    PRUNED,
+    SWEEP,
+    TRAINING,
+)
 from attention_lab.runs.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
+from attention_lab.runs.recorded_failures import read_failure, read_reason
 from attention_lab.runs.tested_options import (
     is_test,
     is_unused,
@@ -25,9 +35,8 @@ from attention_lab.runs.tested_options import (
     with_choices_of_training,
     with_options_of_training,
 )
-from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
-from attention_lab.untrusted.run_configuration import CHECKPOINTS
-from attention_lab.writing import write_atomically
+from attention_lab.text_tables import one_line
+from attention_lab.untrusted.plain_files import read_json, read_yaml
 
 LARGEST_METRIC = 1e100
 """Metrics further from zero than this are read as infinite."""
@@ -38,7 +47,6 @@ MOST_METRICS = 10_000
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", CHECKPOINTS, EARLIER_LOGS, HEATMAPS, ".git"}
-_LONGEST = 300  # most bytes of a reason
 
 
 @dataclass(frozen=True)
@@ -115,28 +123,6 @@ def tags_of(job: Job) -> list[str]:
     """The tags that a run was given."""
     tags = job.config.get("tags")
     return [str(tag) for tag in tags] if isinstance(tags, list) else []
-
-
-def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
-    """Write `error.txt` to a run's folder; returns the reason, which is its first line.
-
-    Args:
-        folder: the run's folder.
-        error: the exception; its traceback is written if no reason is given.
-        reason: one line that fully explains the failure.
-    """
-    if reason:
-        write_atomically(folder / ERROR, f"{reason}\n")
-        return reason
-    reason = named_line(error)
-    write_atomically(folder / ERROR, f"{reason}\n{''.join(traceback.format_exception(error))}")
-    return reason
-
-
-def read_failure(folder: Path) -> str | None:
-    """Why a run failed, from its `error.txt`; None if it did not."""
-    path = folder / ERROR
-    return read_reason(path) if is_file(path) else None
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
@@ -222,16 +208,6 @@ def _seed(config: Mapping[str, Any], folder: Path, trained: Mapping[str, Any]) -
     if SEED in trained and isinstance(config.get("ckpt_path"), str):
         return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"
-
-
-def read_reason(path: Path) -> str:
-    """The first line of `error.txt` or `pruned.txt`. Raises LabError if it cannot be read."""
-    try:
-        with open_regular(path) as file:
-            line = file.readline(_LONGEST).decode("utf-8", "replace").strip()
-        return one_line(line) if line else "no reason was recorded"
-    except OSError as error:
-        raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
 
 
 def read_yaml_or_none(path: Path) -> Any:

@@ -19,11 +19,10 @@ from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_s
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
 
 from attention_lab.commandline.overrides import split_override
-from attention_lab.databases import PATIENCE, check_study
 from attention_lab.errors import LabError, first_line
+from attention_lab.search.storage import connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
 from attention_lab.text_tables import printable
 
@@ -32,8 +31,6 @@ REASON = "reason"
 """Attribute of a trial that says why it was pruned or failed. A trial that failed without one was killed."""
 _CLAIMED = "claimed"
 _OPTIONS = "options"
-GRACE = 6
-"""Number of heartbeats that a process may miss before it counts as killed."""
 
 
 class Result(NamedTuple):
@@ -53,56 +50,6 @@ class _AlreadyEndedError(BaseException):
 
     It is not an `Exception`, because `Study.optimize` handles those.
     """
-
-
-def storage_url(storage: str | None, folder: Path) -> str:
-    """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute."""
-    if storage is None:
-        storage = str(folder / "study.db")
-    try:
-        url = make_url(storage if "://" in storage else f"sqlite:///{storage}")
-    except SQLAlchemyError:
-        raise LabError(f"sweep.storage={storage} is neither a file nor the URL of a database") from None
-    if url.get_backend_name() == "sqlite":
-        if url.database in (None, "", ":memory:"):
-            raise LabError(
-                f"sweep.storage={storage}: processes cannot share it: give a file, as in sqlite:///study.db"
-            )
-        url = url.set(database=str(Path(str(url.database)).resolve()))
-    return str(url.render_as_string(hide_password=False))
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Suppress Optuna's warnings that heartbeats and other features are experimental."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        yield
-
-
-@without_warnings()
-def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
-    """Open the storage at a URL, creating it if it does not exist.
-
-    Raises:
-        LabError: it cannot be reached.
-    """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # we report failed trials ourselves, in one line
-    sqlite = make_url(url)
-    file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        check_study(file, f"sweep.storage={sqlite!r}")
-    try:
-        return RDBStorage(
-            url,
-            engine_kwargs={"connect_args": {"timeout": PATIENCE}} if file else None,
-            heartbeat_interval=heartbeat,
-            grace_period=None if heartbeat is None else GRACE * heartbeat,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
-        )
-    except (SQLAlchemyError, ImportError, OSError, RuntimeError, ValueError) as error:
-        raise LabError(f"sweep.storage={sqlite!r}: {first_line(error)}") from None
 
 
 def open_trial(number: int, *, name: str, storage: str, pruner: BasePruner) -> Trial:

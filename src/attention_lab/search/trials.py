@@ -16,10 +16,11 @@ from optuna.trial import Trial, TrialState
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, first_line
 from attention_lab.run_files import ERROR, PRUNED, SWEEP
-from attention_lab.runs.run_folder import read_reason
+from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
-from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings
+from attention_lab.search.storage import storage_url, without_warnings
+from attention_lab.search.study import Result, SharedStudy
 from attention_lab.text_tables import metric_name, number, printable
 from attention_lab.writing import write_atomically
 
@@ -29,12 +30,6 @@ POLL = 2.0
 
 def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader: ConfigLoader) -> None:
     """Run trials until the study has as many as wanted, and report all of them.
-
-    Args:
-        config: the composed configuration.
-        given: the options on the command line.
-        launcher: the launcher that runs trials.
-        loader: Hydra's loader of groups and their choices.
 
     Raises:
         LabError: an option is invalid, or trials of this process failed.

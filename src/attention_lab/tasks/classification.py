@@ -170,14 +170,7 @@ class Classification(LabelPrediction):
     def _queries_and_keys(
         self, module: str, weights: Tensor, tokens: list[str], longest: int
     ) -> QueriesAndKeys:
-        """Labels of the rows and columns of an attention: positions, or numbers if their count differs.
-
-        Args:
-            module: the name of the module.
-            weights: its weights `[B, H, Q, K]`.
-            tokens: labels of an example's tokens.
-            longest: length of the longest example.
-        """
+        """Labels of the rows and columns of an attention: positions, or numbers if their count differs."""
         if module.startswith("readout."):
             return QueriesAndKeys(["[readout]"], self._positions(tokens))
         positions = self._positions(tokens)

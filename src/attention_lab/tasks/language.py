@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import LanguageBatch
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.sizes import EOS, PAD
@@ -66,8 +66,7 @@ class LanguageModeling(Task):
     ) -> None:
         super().__init__(model, codec, **options)
         check_label_smoothing(label_smoothing)
-        if max_new_tokens < 1:
-            raise LabError(f"task.max_new_tokens must be at least 1, got {max_new_tokens}")
+        check_counts("task", 1, max_new_tokens=max_new_tokens)
         self.label_smoothing = label_smoothing
         self.sampling = Sampling(float(temperature), top_k, float(top_p))
         self.max_new_tokens = max_new_tokens

@@ -14,12 +14,6 @@ def save_losses(log: Path, folder: Path, label: str, kind: Format = "png") -> Pa
     """Draw the training loss of each logged step into `folder`; None if there are fewer than two.
 
     It reads the log instead of losses in memory, so that a resumed run shows all its steps.
-
-    Args:
-        log: the folder of the run's event files.
-        folder: where `loss.png` is written.
-        label: name of the loss.
-        kind: the format of the picture.
     """
     if not log.is_dir():
         return None

@@ -121,13 +121,7 @@ class Run:
 
 
 def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | None = None) -> str:
-    """Make the HTML file.
-
-    Args:
-        heading: the top of the page.
-        runs: one or more runs.
-        comparison: the comparison of several runs.
-    """
+    """Make the HTML file."""
     kept, thinned = _within_room(runs)
     series = {run.name: records for run, records in zip(runs, kept, strict=True) if records}
     elements, places = pack(series)

@@ -13,15 +13,12 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor, nn
 
-from attention_lab.errors import LabError
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.reading import open_regular, physical_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
-_DAMAGED = (
-    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
-    *(OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile),
-)
+_DAMAGED = (*BAD_VALUE_ERRORS, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile)
 _DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
@@ -46,7 +43,7 @@ def load_archive(path: Path, name: str | None = None) -> Any:
         raise LabError(f"{name}: {error.strerror}") from None
     try:
         with opened as file, warnings.catch_warnings():  # once: it may be replaced meanwhile
-            values = _check_file(file)
+            values = check_archive(file)
             file.seek(0)
             warnings.simplefilter("ignore")  # our own message replaces torch's
             content = torch.load(file, map_location="cpu", weights_only=True)
@@ -61,7 +58,7 @@ def load_archive(path: Path, name: str | None = None) -> Any:
     return content
 
 
-def check_archive(path: Path) -> int:
+def check_archive(file: BinaryIO) -> int:
     """Check a checkpoint's format, checksums, pickle and sizes before `torch.load` reads it.
 
     PyTorch reads archives with its own library, which ignores checksums and might interpret an unusual
@@ -74,13 +71,8 @@ def check_archive(path: Path) -> int:
         LabError: it is compressed, or larger than the machine's memory.
         pickle.UnpicklingError: it is not a checkpoint, or would do more than build plain values and tensors.
         zipfile.BadZipFile, ValueError, LookupError, EOFError: it is damaged, even by one flipped bit.
-        OSError: it is missing, unreadable or not a regular file.
+        OSError: it cannot be read.
     """
-    with open_regular(path) as file:
-        return _check_file(file)
-
-
-def _check_file(file: BinaryIO) -> int:
     start = file.read(4)
     if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
         raise EOFError if len(start) < 4 else pickle.UnpicklingError

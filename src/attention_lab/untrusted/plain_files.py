@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, read_regular
-from attention_lab.text_tables import printable
+from attention_lab.text_tables import one_line
 from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
@@ -22,10 +22,6 @@ MAX_BYTES = 4 << 20
 MAX_DEPTH = 30
 """Maximum levels of nested options: with 80, OmegaConf fails; with a few thousand, the parser, written in C,
 crashes the program."""
-BAD_VALUE_ERRORS = (
-    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
-)
-"""Exceptions raised by values of the wrong type, shape or size."""
 MOST_VALUES = 10_000
 """Maximum number of values in a YAML file or a configuration, which have hundreds; resuming a run takes 300
 microseconds for each."""
@@ -89,11 +85,6 @@ def read_json(path: Path, name: str | None = None) -> Any:
     except (ValueError, RecursionError) as error:
         name = path.name if name is None else name
         raise LabError(f"{name} cannot be read: {one_line(error)}") from None
-
-
-def one_line(error: object) -> str:
-    """A message on one line."""
-    return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def _check_events(text: str, name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, usable_cores
-from attention_lab.run_files import LOG
+from attention_lab.run_files import CHECKPOINTS, LOG
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
@@ -25,7 +25,6 @@ PATHS = ("dirpath", "folder", "save_dir", "default_root_dir")
 """Options within them that are always a path."""
 ACCOUNTS = ("entity", "tracking_uri")
 """Options within them that name the account or the server that a run logs to."""
-CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
 """Trainer options that the program sets itself, or that write elsewhere."""
 _METRIC = r"[^\W\d][\w.-]*(?:/[\w.-]+)*"

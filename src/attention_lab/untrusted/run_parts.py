@@ -54,12 +54,7 @@ def is_listed(target: str) -> bool:
 
 
 def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[str] = ()) -> None:
-    """Reject a configuration in which a part is missing or invalid.
-
-    Args:
-        found: the configuration, whose targets are already checked.
-        source: its name in messages.
-        allow: packages besides this one whose classes it may name.
+    """Reject a configuration, whose targets are already checked, in which a part is missing or invalid.
 
     Raises:
         LabError: a part is missing, has no class or one for another part, or an option has the wrong type.

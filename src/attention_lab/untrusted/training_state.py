@@ -51,11 +51,9 @@ def check_parts(checkpoint: Mapping[str, Any]) -> None:
 
 
 def initial_state(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of another run's checkpoint that training takes: weights, optimiser, schedule and counts.
+    """What training takes from another run's checkpoint: weights, optimiser, schedule, counts and `more`.
 
-    Args:
-        checkpoint: the content of the checkpoint.
-        more: other parts to keep, already checked.
+    `more` are other parts to keep, already checked.
     """
     return {key: checkpoint[key] for key in KEPT if key in checkpoint} | {"callbacks": {}} | dict(more)
 

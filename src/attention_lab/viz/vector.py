@@ -36,13 +36,6 @@ def heatmaps_file(
 ) -> bytes:
     """The picture that `draw_heatmaps` draws, as a file with vectors.
 
-    Args:
-        maps: the panels, row by row; at most 64 are drawn.
-        kind: `svg` or `pdf`.
-        title: the title above all panels.
-        subtitle: a smaller line below the title.
-        maximum: the weight of the darkest colour.
-
     Raises:
         ValueError: there are no maps, or `maximum` is not positive.
     """
@@ -63,13 +56,6 @@ def overlays_file(
     maximum: float = 1.0,
 ) -> bytes:
     """The picture that `draw_overlays` draws, as a file with real text; its panels are images.
-
-    Args:
-        overlay: picture, weights and titles.
-        kind: `svg` or `pdf`.
-        title: the title above all panels.
-        subtitle: a smaller line below the title.
-        maximum: the weight of the darkest colour.
 
     Raises:
         ValueError: `maximum` is not positive.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from attention_lab.constructor_options import LARGEST_SEED
+from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.data.specs import SPECS
 from attention_lab.errors import LabError
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_data import whole
 
-from attention_lab.data import ClassificationBatch, ListOps, Reverse
+from attention_lab.data import ListOps, Reverse
 from attention_lab.data.synthetic.listops import NESTED, OPERATORS, SYMBOLS, Grammar, evaluate
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
@@ -52,14 +53,8 @@ def most_arguments(text: str) -> int:
     return most
 
 
-def whole(data: ListOps, part: int) -> ClassificationBatch:
-    batch = data.splits[part][torch.arange(len(data.splits[part]))]
-    assert isinstance(batch, ClassificationBatch)
-    return batch
-
-
 def texts(data: ListOps, part: int) -> list[str]:
-    batch = whole(data, part)
+    batch = whole(data.splits[part])
     return [
         " ".join(data.codec.token_labels(ids, int(length)))
         for ids, length in zip(batch.inputs, batch.lengths, strict=True)
@@ -107,7 +102,7 @@ def test_expressions_keep_to_the_options_and_their_labels_are_right(options: dic
     data.setup()
     low, high = data.spec.min_length, data.spec.max_length
     for part in range(3):
-        batch, lines = whole(data, part), texts(data, part)
+        batch, lines = whole(data.splits[part]), texts(data, part)
         assert batch.labels.tolist() == [value(line) for line in lines]
         assert low <= int(batch.lengths.min()) <= int(batch.lengths.max()) <= high
         assert max(map(depth, lines)) <= data.spec.max_depth - 1
@@ -117,23 +112,23 @@ def test_expressions_keep_to_the_options_and_their_labels_are_right(options: dic
 def test_every_operator_digit_and_label_occurs() -> None:
     data = ListOps(**SMALL)
     assert set(" ".join(texts(data, 0)).split()) == {*OPERATORS, "]", *"0123456789"}
-    assert set(whole(data, 0).labels.tolist()) == set(range(10))
+    assert set(whole(data.splits[0]).labels.tolist()) == set(range(10))
     assert data.sizes == ClassificationSizes(classes=10, length=50, vocabulary=4 + 15)
     assert data.codec.encode(["[SM 1 2 ]"]).inputs[0].tolist() == [7, 10, 11, 8]
 
 
 def test_no_label_is_common() -> None:
     data = ListOps(train_size=5000, validation_size=1, test_size=1)
-    counts = Counter(whole(data, 0).labels.tolist())
+    counts = Counter(whole(data.splits[0]).labels.tolist())
     assert max(counts.values()) < 0.18 * 5000
     assert min(counts.values()) > 0.06 * 5000
 
 
 def test_uniform_lengths_are_uniform_and_grown_ones_mostly_short() -> None:
     sizes = {"train_size": 4000, "validation_size": 1, "test_size": 1, "min_length": 10, "max_length": 29}
-    counts = torch.bincount(whole(ListOps(**sizes), 0).lengths)[10:]  # type: ignore[arg-type]
+    counts = torch.bincount(whole(ListOps(**sizes).splits[0]).lengths)[10:]  # type: ignore[arg-type]
     assert (counts - 200).abs().max() < 70  # five standard deviations
-    grown = whole(ListOps(**sizes, lengths="grown"), 0).lengths  # type: ignore[arg-type]
+    grown = whole(ListOps(**sizes, lengths="grown").splits[0]).lengths  # type: ignore[arg-type]
     assert (grown < 15).float().mean() > 0.4
 
 

@@ -4,17 +4,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_data import whole
 
-from attention_lab.data import ClassificationBatch, ListOps, Recall
+from attention_lab.data import ListOps, Recall
 from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 from attention_lab.errors import LabError
 from attention_lab.sizes import PAD, ClassificationSizes
 
 SMALL = {"train_size": 40, "validation_size": 10, "test_size": 12}
-
-
-def whole(split: RecallSplit) -> ClassificationBatch:
-    return split[torch.arange(len(split))]
 
 
 def texts(data: Recall, split: RecallSplit) -> list[str]:

@@ -1,17 +1,11 @@
 import pytest
-import torch
+from small_data import whole
 
 from attention_lab.data import Copy, Repeat, Reverse, Sort, ToyTransduction, TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, PAD, TransductionSizes
 
 SMALL = {"train_size": 300, "validation_size": 40, "test_size": 50}
-
-
-def whole(data: ToyTransduction, part: int) -> TransductionBatch:
-    batch = data.splits[part][torch.arange(len(data.splits[part]))]
-    assert isinstance(batch, TransductionBatch)
-    return batch
 
 
 @pytest.mark.parametrize(
@@ -31,7 +25,7 @@ def test_the_tasks(task: type[ToyTransduction], text: str, target: str, alignmen
 
 @pytest.mark.parametrize("task", [Reverse, Copy, Sort, Repeat])
 def test_the_alignment_says_where_each_symbol_is_from(task: type[ToyTransduction]) -> None:
-    batch = whole(task(**SMALL), 0)
+    batch = whole(task(**SMALL).splits[0])
     aligned = batch.alignment >= 0
     assert batch.source.gather(1, batch.alignment.clamp(min=0))[aligned].equal(batch.target[aligned])
     assert aligned.equal((batch.target != PAD) & (batch.target != EOS))
@@ -44,7 +38,7 @@ def test_the_alignment_says_where_each_symbol_is_from(task: type[ToyTransduction
 
 def texts(data: ToyTransduction) -> list[list[str]]:
     data.setup()
-    return [[data.codec.source.decode(ids) for ids in whole(data, part).source] for part in range(3)]
+    return [[data.codec.source.decode(ids) for ids in whole(data.splits[part]).source] for part in range(3)]
 
 
 def test_parts_are_disjoint_and_deterministic() -> None:

@@ -10,6 +10,7 @@ from types import FrameType
 import torch
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
@@ -17,7 +18,6 @@ from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.site import Place, Site
 from attention_lab.attention.recording.weights import KernelCall, without_nan
-from attention_lab.constructor_options import kind_of
 
 _MOST_TOLD = 20  # names in an error
 _CALL_MODULE = nn.Module._call_impl.__code__

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.precision import autocast_dtype
 from attention_lab.attention.masks import has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
-from attention_lab.constructor_options import check_number
 
 
 class Kernel(Score):

@@ -3,9 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.scores.projection import project
 from attention_lab.attention.scores.score import Score
-from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 

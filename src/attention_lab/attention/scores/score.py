@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.scores.projection import check_same_size
-from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 

@@ -69,13 +69,7 @@ class TransductionBatch(NamedTuple):
 
 
 def unlabelled(source: Tensor, lengths: Tensor, unseen: tuple[Unseen, ...] = ()) -> TransductionBatch:
-    """A batch of sources only: the target is `EOS`, without references or alignment.
-
-    Args:
-        source: see `TransductionBatch`.
-        lengths: see `TransductionBatch`.
-        unseen: see `TransductionBatch`.
-    """
+    """A batch of sources only: the target is `EOS`, without references or alignment."""
     examples = len(lengths)
     return TransductionBatch(
         source=source,

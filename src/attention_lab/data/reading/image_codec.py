@@ -96,12 +96,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
 
 
 class ImageReader:
-    """Reads image files, each of them once: many lines may name the same large file.
-
-    Args:
-        height: see `read_image`.
-        cell: see `read_image`.
-    """
+    """Reads image files with `read_image`, each of them once: many lines may name the same large file."""
 
     def __init__(self, height: int, cell: int) -> None:
         self.height, self.cell = height, cell

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from attention_lab.constructor_options import LARGEST_SEED
+from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.errors import LabError
 from attention_lab.text_tables import counted
 

@@ -11,15 +11,15 @@ from typing import Any
 from attention_lab.constructor_options import find_spec
 from attention_lab.data.reading.files import read_ahead, read_text
 from attention_lab.data.reading.splitting import check_batch_size
-from attention_lab.data.specs import files, graph, packaged, sampled
+from attention_lab.data.specs import files, graph, packaged, sampled, tables
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
 
 SPECS: Mapping[str, type[Any]] = {
     "CMUDict": packaged.CMUDictSpec,
-    "CSVRegression": files.CSVSpec,
+    "CSVRegression": tables.CSVSpec,
     "Copy": sampled.ToySpec,
-    "Diabetes": packaged.DiabetesSpec,
+    "Diabetes": tables.TableSpec,
     "DigitStrips": sampled.DigitStripsSpec,
     "Digits": packaged.DigitsSpec,
     "FarPairs": sampled.FarPairsSpec,
@@ -48,9 +48,6 @@ MOST_SAMPLED = 1 << 25
 def check_data(part: Mapping[str, Any]) -> None:
     """Reject wrong options of a data set of this package, and mistakes in its files, which are read ahead.
 
-    Args:
-        part: the options, with the data set as `_target_`.
-
     Raises:
         LabError: an option or a file is wrong; the message names the option, or the file and the line.
     """
@@ -67,10 +64,6 @@ def check_data(part: Mapping[str, Any]) -> None:
 
 def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
     """Check options that replace those of a checkpoint, as far as they do not depend on other options.
-
-    Args:
-        part: the options.
-        given: the names of the options to check.
 
     Raises:
         LabError: see `check_data`.

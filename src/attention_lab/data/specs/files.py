@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, get_args
 
-from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, naming, read_csv, read_text
+from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, naming, read_text
 from attention_lab.data.reading.splitting import (
     Splits,
     check_at_least,
     check_choice,
-    check_fractions,
-    check_seed,
-    partition,
 )
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
@@ -250,51 +247,3 @@ class InflectionSpec(ColumnsSpec):
     def symbols(self, row: Row) -> Iterable[str]:
         """See `ColumnsSpec`."""
         return self.source.tokens(f"{row.first}\t{row.third}")
-
-
-@dataclass(frozen=True)
-class CSVSpec:
-    """The options of `CSVRegression`.
-
-    Attributes:
-        file: path of the file.
-        inputs: names of the input columns.
-        target: name of the column to predict.
-        fractions: shares of the training, validation and test split.
-        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training split.
-        seed: seed of the split.
-        batch_size: see `DataModule`.
-
-    Raises:
-        LabError: the fractions do not sum to 1, or the columns are not at least one input and a target.
-    """
-
-    file: str
-    inputs: Sequence[str] = ("x",)
-    target: str = "y"
-    fractions: Sequence[float] = (0.8, 0.1, 0.1)
-    standardize: bool = True
-    seed: int = 0
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-        check_seed(self.seed)
-        if not isinstance(self.inputs, Iterable) or not self.columns:
-            raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
-        if self.target in self.columns:
-            raise LabError(f"data.target={self.target} is among data.inputs: remove it there")
-        if len({*self.columns}) < len(self.columns):
-            raise LabError(f"data.inputs={self.columns}: name each column once")
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the input columns."""
-        return [self.inputs] if isinstance(self.inputs, str) else [str(name) for name in self.inputs]
-
-    def load(self) -> Splits[list[list[float]]]:
-        """Read the file: the numbers of each row, the target last."""
-        rows = read_csv(self.file, [*self.columns, str(self.target)])
-        with naming(self.file):
-            numbers = partition(range(len(rows)), self.fractions, self.seed)
-        return numbers.map(lambda split: [rows[number] for number in split])

@@ -1,10 +1,9 @@
 """The options of data sets that come with other packages, without torch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attention_lab.data.reading.splitting import check_at_least, check_choice, check_fractions, check_seed
+from attention_lab.data.reading.splitting import check_at_least, check_choice, check_seed
 from attention_lab.errors import LabError
 
 Counted = Literal["all", "first"]
@@ -93,30 +92,6 @@ class DigitsSpec:
         check_seed(self.seed)
         if self.train_size is not None:
             check_at_least(1, train_size=self.train_size)
-
-
-@dataclass(frozen=True)
-class DiabetesSpec:
-    """The options of `Diabetes`.
-
-    Attributes:
-        fractions: shares of the training, validation and test split; see `CSVRegression`.
-        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training split.
-        seed: seed of the split.
-        batch_size: see `DataModule`.
-
-    Raises:
-        LabError: the fractions are not shares that sum to 1.
-    """
-
-    fractions: Sequence[float] = (0.8, 0.1, 0.1)
-    standardize: bool = True
-    seed: int = 0
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-        check_seed(self.seed)
 
 
 @dataclass(frozen=True)

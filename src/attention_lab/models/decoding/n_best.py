@@ -20,16 +20,7 @@ def n_best_search(
     """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
 
     The search ends when no live hypothesis can still be among the n best. A beam smaller than n may find
-    fewer.
-
-    Args:
-        model: see `beam_search`.
-        source: see `beam_search`.
-        source_lengths: see `beam_search`.
-        max_length: see `beam_search`.
-        beam_size: see `beam_search`.
-        n: number of hypotheses to return for each source.
-        length_penalty: see `beam_search`.
+    fewer. The arguments besides `n` are those of `beam_search`.
 
     Returns:
         Symbols, each sequence up to EOS and then PAD, best first, and their scores: -inf if there are fewer

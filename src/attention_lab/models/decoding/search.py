@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attention_lab.constructor_options import check_number
+from attention_lab.argument_checks import check_number
 from attention_lab.sizes import BOS, EOS, PAD
 
 _WORTH_LEAVING_OUT = 0.9

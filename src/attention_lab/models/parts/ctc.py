@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import Dropout
-from attention_lab.models.options import check_at_least
 from attention_lab.sizes import EOS, PAD
 
 
@@ -34,7 +34,7 @@ class CTCHead(nn.Module):
 
     def __init__(self, size: int, vocabulary: int, frames: int, dropout: float) -> None:
         super().__init__()
-        check_at_least(1, ctc_frames=frames)
+        check_counts("model", 1, ctc_frames=frames)
         self.frames = frames
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(size, frames * vocabulary)

@@ -60,9 +60,6 @@ SPECS: Mapping[str, type[Any]] = {
 def check_model(part: Mapping[str, Any]) -> None:
     """Reject wrong options of a model of this package.
 
-    Args:
-        part: the options, with the model as `_target_`.
-
     Raises:
         LabError: an option is wrong; the message names it.
     """

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.errors import LabError
-from attention_lab.models.options import check_at_least
 from attention_lab.models.specs.layers import SequenceSpec
 
 
@@ -56,7 +56,7 @@ class ReadoutSpec:
     readout: str = "attention"
 
     def __post_init__(self) -> None:
-        check_at_least(1, d_model=self.d_model, layers=self.layers)
+        check_counts("model", 1, d_model=self.d_model, layers=self.layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class ConvolutionalSpec(ReadoutSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, kernel_size=self.kernel_size)
+        check_counts("model", 1, kernel_size=self.kernel_size)
 
 
 @dataclass(frozen=True, kw_only=True)

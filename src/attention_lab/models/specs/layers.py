@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attention_lab.models.options import check_at_least
+from attention_lab.argument_checks import check_counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class LayerSpec:
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_at_least(1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
-        check_at_least(0, layers=self.layers)
+        check_counts("model", 1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
+        check_counts("model", 0, layers=self.layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class GraphSpec(LayerSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, layers=self.layers)
+        check_counts("model", 1, layers=self.layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class DecoderSpec(SequenceSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, layers=self.layers)
+        check_counts("model", 1, layers=self.layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,4 +136,4 @@ class TransformerSpec(DecoderSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.decoder_layers is not None:
-            check_at_least(1, decoder_layers=self.decoder_layers)
+            check_counts("model", 1, decoder_layers=self.decoder_layers)

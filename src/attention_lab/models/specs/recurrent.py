@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.errors import LabError
-from attention_lab.models.options import check_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class RecurrentSpec:
             raise LabError(f"model.cell={self.cell} is unknown: choose lstm or gru")
         if self.wiring not in ("bahdanau", "luong"):
             raise LabError(f"model.wiring={self.wiring} is unknown: choose bahdanau or luong")
-        check_at_least(
-            1, embedding_size=self.embedding_size, hidden_size=self.hidden_size, layers=self.layers
+        check_counts(
+            "model", 1, embedding_size=self.embedding_size, hidden_size=self.hidden_size, layers=self.layers
         )
 
 
@@ -89,5 +89,5 @@ class ImageToSequenceSpec(RecurrentSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, channels=self.channels)
-        check_at_least(2, hidden_size=self.hidden_size)
+        check_counts("model", 1, channels=self.channels)
+        check_counts("model", 2, hidden_size=self.hidden_size)

@@ -14,11 +14,6 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
 
     Without a dimension for queries, a mixture of experts looks the same: only what has a score for each
     position is then attention.
-
-    Args:
-        session: the recording.
-        product: the weights and the values.
-        known: what is known of the values.
     """
     weights, factor, order = product.weights, product.factor, product.order
     found = weights.map

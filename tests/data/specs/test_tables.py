@@ -1,8 +1,8 @@
-"""Options of data from the user's files that no file has to be read for."""
+"""Options of tables that no file has to be read for."""
 
 import pytest
 
-from attention_lab.data.specs.files import CSVSpec
+from attention_lab.data.specs.tables import CSVSpec
 from attention_lab.errors import LabError
 
 

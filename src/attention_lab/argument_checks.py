@@ -1,0 +1,43 @@
+"""Checks of options and arguments that several subpackages share."""
+
+from numbers import Integral, Real
+
+from attention_lab.errors import LabError
+
+LARGEST_SEED = 2**32 - 1
+"""The largest seed that NumPy accepts."""
+
+
+def check_number(
+    name: str, number: object, *, least: int | None = None, above: int | None = None, whole: bool = False
+) -> None:
+    """Raise LabError if an argument is not a number, or not in range; NaN is in no range.
+
+    Args:
+        name: what the message calls it.
+        number: the argument.
+        least: the smallest number allowed.
+        above: the number must be larger than this.
+        whole: it must be a whole number.
+    """
+    if isinstance(number, bool) or not isinstance(number, Integral if whole else Real):
+        raise LabError(f"{name} must be a {'whole ' * whole}number, not {number!r}")
+    value = float(number)
+    if least is not None and not value >= least:
+        raise LabError(f"{name} must be at least {least}, got {number}")
+    if above is not None and not value > above:
+        raise LabError(f"{name} must be above {above}, got {number}")
+
+
+def check_counts(part: str, least: int, **options: object) -> None:
+    """Raise LabError if an option of a part, such as `model`, is not a whole number of at least `least`."""
+    for name, number in options.items():
+        check_number(f"{part}.{name}", number, least=least, whole=True)
+
+
+def kind_of(argument: object) -> str:
+    """What an argument is, for an error: `the class Additive`, `a Tensor` or `an int`."""
+    if isinstance(argument, type):
+        return f"the class {argument.__name__}"
+    kind = type(argument).__name__
+    return f"{'an' if kind[0].lower() in 'aeio' else 'a'} {kind}"
