@@ -73,6 +73,15 @@ def content() -> dict[str, Any]:
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),
         ("model._target_", "attention_lab.models" + ".x" * 100_000 + ".Y", "is not part of attention-lab"),
+        *(
+            (option, [{"_target_": f"attention_lab.{target}"}], f"inside attention_lab.{holder}")
+            for option, target, holder in (
+                ("model.more", "data.Reverse", "models.Seq2Seq"),
+                ("scoring.more", "models.Seq2Seq", "attention.Additive"),
+                ("task.more", "attention.Additive", "tasks.Transduction"),
+                ("data.more", "data.Reverse", "data.Reverse"),
+            )
+        ),
         ("model.many", ["x"] * 10_000, "the checkpoint has more than 10,000 values"),
         ("model.deep", json.loads("[" * 35 + "]" * 35), "the checkpoint has more than 30 levels of options"),
     ],

@@ -90,6 +90,16 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("trainer._target_", "os.mkdir", r"names 'os.mkdir'"),
         ("callbacks.mine", {"_target_": "my_package.Mine"}, r"add 'allow=\[my_package\]'"),
         ("callbacks.mine", {"a": [{"_target_": "pytorch_lightning.callbacks.LambdaCallback"}]}, "names"),
+        *(  # each of them would be built, wherever it is, before anyone asks whether the option exists
+            (f"{part}.more", {"_target_": target, "folder": "/etc"}, f"names '{target}' inside ")
+            for part, target in (
+                ("model", "attention_lab.callbacks.MlflowTracker"),
+                ("data", "pytorch_lightning.Trainer"),
+                ("optimizer", "attention_lab.callbacks.WandbTracker"),
+                ("callbacks.checkpoint", "attention_lab.models.KernelRegression"),
+                ("model.a.b", "attention_lab.data.Reverse"),
+            )
+        ),
         ("callbacks.pruning", {"study": {"storage": "sqlite:////etc/x"}}, "command of the search"),
         ("model._target_", "attention_lab.data.reading.files.Path", "names"),
         ("model.scan", 3, "true or false"),
@@ -105,6 +115,18 @@ def test_refused(path: str, value: Any, message: str) -> None:
     with pytest.raises(LabError, match=message) as caught:
         check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
+
+
+def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
+    inner = {"_target_": "attention_lab.attention.Dot"}
+    parts = {"model": {"_target_": "attention_lab.models.Seq2Seq", "more": [{"a": inner}]}}
+    check_targets(parts, "x", allow=["attention_lab.models"])  # as if the outer class were the user's
+    check_targets(parts, "x", allow=["attention_lab.attention"])  # or the inner one
+    with pytest.raises(LabError, match=r"names 'attention_lab\.attention\.Dot' inside attention_lab\."):
+        check_targets(parts, "x", allow=["torch"])
+    inner["_target_"] = "attention_lab.callbacks.MlflowTracker"
+    with pytest.raises(LabError, match="inside"):
+        check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)
 
 
 def test_a_process_for_each_core_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
