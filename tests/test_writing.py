@@ -64,11 +64,11 @@ def test_files_that_belong_together_are_all_written_or_none(
 
     with monkeypatch.context() as patched:
         patched.setattr(writing.os, "fsync", full)
-        with pytest.raises(LabError, match="cannot write .*c: No space left"):
+        with pytest.raises(LabError, match=r"cannot write .*c: No space left"):
             writing.write_together(dict.fromkeys(old, b"new"))
     assert {path: path.read_text() for path in tmp_path.iterdir()} == old
     (tmp_path / "d").mkdir()
-    with pytest.raises(LabError, match="cannot write .*d: Is a directory"):
+    with pytest.raises(LabError, match=r"cannot write .*d: Is a directory"):
         writing.write_together(dict.fromkeys([*old, tmp_path / "d"], "new"))
     (tmp_path / "d").rmdir()
     assert {path: path.read_text() for path in tmp_path.iterdir()} == old

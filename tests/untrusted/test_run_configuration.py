@@ -117,18 +117,6 @@ def test_refused(path: str, value: Any, message: str) -> None:
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
 
 
-def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
-    inner = {"_target_": "attention_lab.attention.Dot"}
-    parts = {"model": {"_target_": "attention_lab.models.Seq2Seq", "more": [{"a": inner}]}}
-    check_targets(parts, "x", allow=["attention_lab.models"])  # as if the outer class were the user's
-    check_targets(parts, "x", allow=["attention_lab.attention"])  # or the inner one
-    with pytest.raises(LabError, match=r"names 'attention_lab\.attention\.Dot' inside attention_lab\."):
-        check_targets(parts, "x", allow=["torch"])
-    inner["_target_"] = "attention_lab.callbacks.MlflowTracker"
-    with pytest.raises(LabError, match="inside"):
-        check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)
-
-
 def test_a_process_for_each_core_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     assert check_run(_with("trainer.devices", 3), Path("/new"), "x")["trainer"]["devices"] == 3

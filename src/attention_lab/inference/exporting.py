@@ -60,7 +60,7 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
         "largest_difference": largest,
     }
     description = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-    files = {**contents, path.with_suffix(".json"): description}
+    files: dict[Path, str | bytes] = {**contents, path.with_suffix(".json"): description}
     write_together(files)  # only once all graphs have passed their comparison
     return list(files)
 
