@@ -1,5 +1,6 @@
 """Writing a file follows no link that waits in its folder, and leaves nothing partial behind."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -45,3 +46,29 @@ def test_permissions_and_partial_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list(tmp_path.iterdir())) == 2
     writing.remove_partial_files(tmp_path)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "new")]
+
+
+def test_files_that_belong_together_are_all_written_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {tmp_path / name: f"old {name}" for name in "abc"}
+    writing.write_together(old)
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == old
+    sync, synced = os.fsync, []
+
+    def full(number: int) -> None:
+        synced.append(number)
+        if len(synced) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writing.os, "fsync", full)
+        with pytest.raises(LabError, match=r"cannot write .*c: No space left"):
+            writing.write_together(dict.fromkeys(old, b"new"))
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == old
+    (tmp_path / "d").mkdir()
+    with pytest.raises(LabError, match=r"cannot write .*d: Is a directory"):
+        writing.write_together(dict.fromkeys([*old, tmp_path / "d"], "new"))
+    (tmp_path / "d").rmdir()
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == old

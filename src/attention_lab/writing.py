@@ -1,7 +1,9 @@
 """Write files atomically: completely or not at all."""
 
+import errno
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,12 +24,8 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
     Raises:
         LabError: the file cannot be written, for example because the disk is full; no partial file is left.
     """
-    temporary, number = _open_temporary(path)
+    temporary = _write_temporary(path, content)
     try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
         if previous is not None and path.exists():
             path.replace(previous)
         temporary.replace(path)
@@ -36,11 +34,48 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
         raise cannot_write(path, error) from None
 
 
+def write_together(contents: Mapping[Path, str | bytes | memoryview]) -> None:
+    """Write files that belong together: the old ones stay in place until all new ones are on disk.
+
+    Raises:
+        LabError: one of them cannot be written; then none is.
+    """
+    temporaries: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            if path.is_dir() and not path.is_symlink():
+                raise cannot_write(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+            temporaries[path] = _write_temporary(path, content)
+        for path, temporary in temporaries.items():
+            try:
+                temporary.replace(path)
+            except OSError as error:
+                raise cannot_write(path, error) from None
+    except LabError:
+        for temporary in temporaries.values():
+            remove(temporary)
+        raise
+
+
 def check_writable(path: Path) -> None:
     """Make the folder of a file. Raises the LabError of `write_atomically` if it cannot be written to."""
     temporary, number = _open_temporary(path)
     os.close(number)
     remove(temporary)
+
+
+def _write_temporary(path: Path, content: str | bytes | memoryview) -> Path:
+    """A new file in the folder of `path` with this content, which is on disk."""
+    temporary, number = _open_temporary(path)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        remove(temporary)
+        raise cannot_write(path, error) from None
+    return temporary
 
 
 def _open_temporary(path: Path) -> tuple[Path, int]:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from attention_lab.callbacks.trackers.base import read_run_id, save_run_id
+from attention_lab.callbacks.trackers.wandb import WandbTracker
 from attention_lab.commandline import choice_checks
+from attention_lab.errors import LabError
 
 SMALL = [
     *("model=seq2seq", "data=reverse", "data.train_size=20", "data.validation_size=4", "data.test_size=4"),
@@ -45,6 +47,21 @@ def test_wandb_without_a_login_says_what_to_do(command, monkeypatch) -> None:
     assert done.status == 1
     assert done.err.startswith("Error: logger=wandb: ") and done.err.count("\n") == 1
     assert "logger.wandb.offline=true" in done.err
+
+
+@pytest.mark.parametrize("name", ["wandb", ".wandb"])
+def test_wandb_takes_no_server_from_the_folder_of_a_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the working directory, wandb reads a file that names the server to which it sends the user's key."""
+    pytest.importorskip("wandb")
+    settings = tmp_path / "run" / name / "settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[default]\nbase_url = http://127.0.0.1:9\n")
+    monkeypatch.chdir(tmp_path / "run")
+    with pytest.raises(LabError, match=rf"^{name}/settings .*remove it, or start in another folder$"):
+        WandbTracker(str(tmp_path / "run"), offline=True)
+    WandbTracker(str(tmp_path / "another"), offline=True)  # the settings are the user's own
 
 
 @pytest.mark.slow  # importing MLflow alone takes ten seconds

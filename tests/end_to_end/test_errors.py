@@ -67,6 +67,8 @@ def _check_refused(done, *parts: str) -> None:
         (["threads=0"], ["threads=0"]),
         ([*TOY, "trainer.max_epochs=-1"], ["trainer.max_epochs or trainer.max_steps"]),
         (["model=nw", "trainer.devices=2"], ["optimizer=lbfgs", "optimizer=adam"]),
+        (["stage=export", "export=null"], ["export must be the name of a file that ends in .pt2, "]),
+        (["stage=export", "export=[m.pt2]"], ["export must be the name of a file that ends in .pt2, "]),
         (["threads=abc"], ["threads=abc must be a whole number, or null"]),
         pytest.param(
             [*TOY, *SMALL, "task.ctc_rescoring=0.2"],

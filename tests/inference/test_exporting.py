@@ -158,6 +158,19 @@ def test_no_graph_is_written_if_a_later_one_is_wrong(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["m.step.pt2", "m.json"])
+def test_no_graph_is_written_if_a_later_file_cannot_be(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [_graph(lambda x: (x,), "encoder"), _graph(lambda x: (x,), "step")]
+    monkeypatch.setattr(exporting, "graphs_of", lambda _: both)
+    monkeypatch.setattr(exporting, "_converted", lambda graph, file: (b"graph", lambda inputs: inputs))
+    (tmp_path / name).mkdir()
+    with pytest.raises(LabError, match=f"cannot write .*{name}: Is a directory"):
+        export(torch.nn.Identity(), PAIRS, tmp_path / "m.pt2")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def _graph(expected: Callable[..., tuple[torch.Tensor]], name: str = "") -> Graph:
     return Graph(name, torch.nn.Identity(), ("x",), ("y",), lambda *sizes: (torch.ones(*sizes),), expected)
 

@@ -115,7 +115,16 @@ def test_classes_of_an_allowed_package(path: Path, monkeypatch: pytest.MonkeyPat
     torch.save(content, path)
     with pytest.raises(LabError, match=r"names 'my_package.MyGaussian'.*add 'allow=\[my_package\]'"):
         attention_lab.load(path)
-    for others in (["other"], ["my_pack"], "my_package"):
+    for others in (
+        ["other"],
+        ["my_pack"],
+        "my_package",
+        [None],
+        [5],
+        [""],
+        ["my_package."],
+        {"my_package": 1},
+    ):
         with pytest.raises(LabError):
             attention_lab.load(path, allow=others)
     trained = attention_lab.load(path, allow=["my_package"])
@@ -125,3 +134,19 @@ def test_classes_of_an_allowed_package(path: Path, monkeypatch: pytest.MonkeyPat
         torch.save(content, path)
         with pytest.raises(LabError, match="not loaded"):
             attention_lab.load(path, allow=["my_package"])
+
+
+def test_the_program_of_an_allowed_package_is_not_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "a_package_with_a_program"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\nclass Score: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = read_checkpoint(path)
+    content[RECIPE]["config"]["scoring"]["_target_"] = f"{package.name}.__main__.Score"
+    torch.save(content, path)
+    with pytest.raises(LabError, match=r"__main__\.Score"):
+        attention_lab.load(path, allow=[package.name])
+    assert not (tmp_path / "run").exists()

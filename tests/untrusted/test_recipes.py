@@ -9,8 +9,10 @@ import torch
 from damage import harmless
 
 import attention_lab
+from attention_lab.errors import LabError
 from attention_lab.experiment.build import make_data, make_task
 from attention_lab.tasks import RECIPE
+from attention_lab.untrusted.configuration import check_targets
 
 PARTS = {"scoring": "Additive", "normalizer": "Softmax", "pooling": "Soft", "window": "Global"}
 CONFIG: dict[str, Any] = {
@@ -73,6 +75,15 @@ def content() -> dict[str, Any]:
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),
         ("model._target_", "attention_lab.models" + ".x" * 100_000 + ".Y", "is not part of attention-lab"),
+        *(
+            (option, [{"_target_": f"attention_lab.{target}"}], f"inside attention_lab.{holder}")
+            for option, target, holder in (
+                ("model.more", "data.Reverse", "models.Seq2Seq"),
+                ("scoring.more", "models.Seq2Seq", "attention.Additive"),
+                ("task.more", "attention.Additive", "tasks.Transduction"),
+                ("data.more", "data.Reverse", "data.Reverse"),
+            )
+        ),
         ("model.many", ["x"] * 10_000, "the checkpoint has more than 10,000 values"),
         ("model.deep", json.loads("[" * 35 + "]" * 35), "the checkpoint has more than 30 levels of options"),
     ],
@@ -93,3 +104,15 @@ def test_refused_in_one_line(
 def test_the_unchanged_recipe_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
     torch.save(content, tmp_path / "mine.ckpt")
     assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1
+
+
+def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
+    inner = {"_target_": "attention_lab.attention.Dot"}
+    parts = {"model": {"_target_": "attention_lab.models.Seq2Seq", "more": [{"a": inner}]}}
+    check_targets(parts, "x", allow=["attention_lab.models"])  # as if the outer class were the user's
+    check_targets(parts, "x", allow=["attention_lab.attention"])  # or the inner one
+    with pytest.raises(LabError, match=r"names 'attention_lab\.attention\.Dot' inside attention_lab\."):
+        check_targets(parts, "x", allow=["torch"])
+    inner["_target_"] = "attention_lab.callbacks.MlflowTracker"
+    with pytest.raises(LabError, match="inside"):
+        check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)

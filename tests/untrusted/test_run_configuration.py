@@ -90,6 +90,16 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("trainer._target_", "os.mkdir", r"names 'os.mkdir'"),
         ("callbacks.mine", {"_target_": "my_package.Mine"}, r"add 'allow=\[my_package\]'"),
         ("callbacks.mine", {"a": [{"_target_": "pytorch_lightning.callbacks.LambdaCallback"}]}, "names"),
+        *(  # each of them would be built, wherever it is, before anyone asks whether the option exists
+            (f"{part}.more", {"_target_": target, "folder": "/etc"}, f"names '{target}' inside ")
+            for part, target in (
+                ("model", "attention_lab.callbacks.MlflowTracker"),
+                ("data", "pytorch_lightning.Trainer"),
+                ("optimizer", "attention_lab.callbacks.WandbTracker"),
+                ("callbacks.checkpoint", "attention_lab.models.KernelRegression"),
+                ("model.a.b", "attention_lab.data.Reverse"),
+            )
+        ),
         ("callbacks.pruning", {"study": {"storage": "sqlite:////etc/x"}}, "command of the search"),
         ("model._target_", "attention_lab.data.reading.files.Path", "names"),
         ("model.scan", 3, "true or false"),

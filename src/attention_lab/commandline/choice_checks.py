@@ -164,6 +164,8 @@ def check_combination(config: DictConfig) -> None:
         raise LabError(
             f"theorem is for stage=theorem, not stage={config.stage}: {_theorems()}, which sets both"
         )
+    if config.stage == "export" and not isinstance(config.export, str):
+        raise LabError("export must be the name of a file that ends in .pt2, .onnx or .safetensors")
     _check_machine(config)
     check_ranges(config)
     check_labels(config)

@@ -18,7 +18,7 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, named_line
 from attention_lab.models.exporting import Graph, graphs_of
 from attention_lab.sizes import BOS, EOS, PAD, UNK
-from attention_lab.writing import check_writable, write_atomically
+from attention_lab.writing import check_writable, write_together
 
 SUFFIXES = (".pt2", ".onnx")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -59,10 +59,10 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
         "special_symbols": {"pad": PAD, "begin": BOS, "end": EOS, "unknown": UNK, "unknown_tag": BOS},
         "largest_difference": largest,
     }
-    for file, content in contents.items():  # only once all graphs have passed their comparison
-        write_atomically(file, content)
-    write_atomically(path.with_suffix(".json"), json.dumps(about, indent=2, ensure_ascii=False) + "\n")
-    return [*contents, path.with_suffix(".json")]
+    description = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
+    files: dict[Path, str | bytes] = {**contents, path.with_suffix(".json"): description}
+    write_together(files)  # only once all graphs have passed their comparison
+    return list(files)
 
 
 def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:

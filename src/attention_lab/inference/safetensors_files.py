@@ -34,7 +34,7 @@ from attention_lab.untrusted.configuration import (
 )
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
-from attention_lab.writing import write_atomically
+from attention_lab.writing import write_together
 
 SUFFIX = ".safetensors"
 VERSION = 1
@@ -81,8 +81,8 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
     }
     weights = {name: _halved(name, value, path) for name, value in task.model.state_dict().items()}
     json_path = path.with_suffix(".json")
-    write_atomically(path, safetensors.torch.save(weights))
-    write_atomically(json_path, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    description = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
+    write_together({path: safetensors.torch.save(weights), json_path: description})
     return [path, json_path]
 
 

@@ -60,8 +60,9 @@ def with_moved_classes(node: Any) -> Any:
 def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:
     """Reject anything in a configuration that could run code or read other values.
 
-    That means a `_target_` that is neither a class of this package nor listed nor allowed, any other
-    instruction to Hydra, interpolations, and values that are not plain (Hydra reads tuples as lists).
+    That means a `_target_` that is neither a class of this package nor listed nor allowed, objects inside the
+    options of another, any other instruction to Hydra, interpolations, and values that are not plain (Hydra
+    reads tuples as lists).
 
     Args:
         node: a configuration, or a part of one.
@@ -87,8 +88,12 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
     _check_targets(node, source, allow, listed)
 
 
-def _check_targets(node: Any, source: str, allow: Sequence[str], listed: Known | None) -> None:
+def _check_targets(
+    node: Any, source: str, allow: Sequence[str], listed: Known | None, holder: str = ""
+) -> None:
+    """Check a node among the options of the class `holder`, if any."""
     if type(node) is dict:
+        inside = str(node.get("_target_", holder))
         for key, value in node.items():
             if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
                 raise LabError(f"{source} has the option {key!r}, which is not allowed: it is not loaded")
@@ -105,10 +110,15 @@ def _check_targets(node: Any, source: str, allow: Sequence[str], listed: Known |
                     f"{source} names {str(value)[:200]!r}, which is not part of attention-lab: "
                     f"it is not loaded{_how_to_allow(value)}"
                 )
-            _check_targets(value, source, allow, listed)
+            if key == "_target_" and holder and not _may_hold(holder, value, allow):
+                raise LabError(
+                    f"{source} names {value[:200]!r} inside {holder[:200]}, which has no options that are "
+                    "objects: it is not loaded"
+                )
+            _check_targets(value, source, allow, listed, inside)
     elif type(node) is list:
         for item in node:
-            _check_targets(item, source, allow, listed)
+            _check_targets(item, source, allow, listed, holder)
     elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
@@ -238,9 +248,17 @@ def _is_allowed(target: object, allow: Sequence[str]) -> bool:
     return package is not None and is_class(found[1], found[2], package)
 
 
+def _may_hold(holder: str, target: str, allow: Sequence[str]) -> bool:
+    """Whether an object may be an option of another, which takes its memory and effects before it is used.
+
+    No class of this package or of a library has such options in `conf/`; classes that the user allows may.
+    """
+    return _is_allowed(target, allow) or (_is_allowed(holder, allow) and is_own_class(target))
+
+
 def is_class(module: str, name: str, package: str) -> bool:
     """Whether a module has a class of this name that is defined in the package and is not abstract."""
-    if len(module) + len(name) > LONGEST_TARGET:
+    if len(module) + len(name) > LONGEST_TARGET or module.endswith(".__main__"):  # a program
         return False
     try:
         part = getattr(importlib.import_module(module), name, None)
@@ -258,7 +276,7 @@ def checked_packages(allow: Any) -> Sequence[str]:
     if not isinstance(allow, Sequence) or isinstance(allow, str):
         raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
     for package in allow:
-        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", str(package)):
+        if not isinstance(package, str) or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", package):
             raise LabError(f"allow: {str(package)!r} is not the name of a package, such as my_package")
         try:
             importlib.import_module(package)

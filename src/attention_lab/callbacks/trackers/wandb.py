@@ -11,6 +11,8 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
 from attention_lab.errors import LabError, first_line
+from attention_lab.paths import is_inside
+from attention_lab.reading import is_there
 from attention_lab.writing import remove
 
 RUN_ID = "wandb_run_id.txt"
@@ -33,7 +35,7 @@ class WandbTracker(WandbLogger, RunTracker):
         notes: a description.
 
     Raises:
-        LabError: wandb is not installed.
+        LabError: wandb is not installed, or would take its settings from the run's folder.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class WandbTracker(WandbLogger, RunTracker):
         tags: Sequence[str] = (),
         notes: str | None = None,
     ) -> None:
+        _check_settings(folder)
         try:
             super().__init__(
                 name=run_title(Path(folder)),
@@ -128,3 +131,16 @@ class WandbTracker(WandbLogger, RunTracker):
             self._experiment.finish(exit_code=status)
             self._remove_links_out()
             self._experiment = None  # the next run of a sweep in this process starts its own record
+
+
+def _check_settings(folder: str) -> None:
+    """Reject settings in the run's folder, perhaps from others: they name the server that gets the key.
+
+    Wandb reads them in the working directory, which may be that folder.
+    """
+    for settings in (Path("wandb", "settings"), Path(".wandb", "settings")):
+        if is_there(settings) and is_inside(settings, folder):
+            raise LabError(
+                f"{settings} in the run's folder may name another server for wandb: remove it, or start in "
+                "another folder"
+            )
