@@ -93,31 +93,53 @@ def test_error_rate_by_hand() -> None:
     metric = AlignmentErrorRate()
     metric.update(WEIGHTS, ALIGNMENT)
     assert metric.compute().item() == pytest.approx(1 - (2 + 2) / (3 + 3))
+    # at a threshold of 0.3, (1, 1) is a link too
+    metric = AlignmentErrorRate(threshold=0.3)
+    metric.update(WEIGHTS, ALIGNMENT)
+    assert metric.compute().item() == pytest.approx(1 - (3 + 3) / (4 + 3))
+
+
+def test_possible_links_are_no_mistakes_and_need_not_be_made() -> None:
+    # (1, 2) of the first example is possible, and so is (1, 0) of the second, a step without sure link
+    possible = torch.zeros(2, 3, 3, dtype=torch.bool)
+    possible[0, 1, 2] = possible[1, 1, 0] = possible[0, 0, 1] = True
+    metric = AlignmentErrorRate()
+    metric.update(WEIGHTS, ALIGNMENT, possible)
+    # A = {(0, 0), (1, 2)}, {(0, 2), (1, 0)}; |A and S| = 2, |A and P| = 4, |A| = 4, |S| = 3
+    assert metric.compute().item() == pytest.approx(1 - (2 + 4) / (4 + 3))
 
 
 def test_spread_attention_makes_no_link() -> None:
     metric = AlignmentErrorRate()
     metric.update(torch.full((1, 1, 2, 3), 1 / 3), torch.tensor([[0, 1]]))
     assert metric.compute().item() == 1.0
+    with pytest.raises(ValueError, match=r"above 0, not 0\.0"):
+        AlignmentErrorRate(threshold=0.0)
 
 
 @given(
     st.lists(st.lists(st.floats(-9, 9), min_size=4, max_size=4), min_size=1, max_size=6),
     st.data(),
+    st.floats(0.01, 0.99),
 )
 def test_the_error_rate_lies_in_its_bounds_and_is_that_of_sets(
-    scores: list[list[float]], data: st.DataObject
+    scores: list[list[float]], data: st.DataObject, threshold: float
 ) -> None:
     weights = torch.tensor(scores).softmax(-1)
     gold = data.draw(st.lists(st.integers(-1, 3), min_size=len(scores), max_size=len(scores)))
-    metric = AlignmentErrorRate()
-    metric.update(weights[None, None], torch.tensor([gold]))
+    flags = st.lists(st.booleans(), min_size=4 * len(scores), max_size=4 * len(scores))
+    possible = torch.tensor(data.draw(flags)).view(-1, 4)
+    metric = AlignmentErrorRate(threshold=threshold)
+    metric.update(weights[None, None], torch.tensor([gold]), possible[None])
     rate = metric.compute().item()
-    links = {(t, j) for t, j in enumerate(gold) if j >= 0}
-    made = {(t, j) for t, j in (weights >= 0.5).nonzero().tolist() if gold[t] >= 0}
-    if links:
+    sure_links = {(t, j) for t, j in enumerate(gold) if j >= 0}
+    possible_links = sure_links | {(t, j) for t, j in possible.nonzero().tolist()}
+    steps = {t for t, _ in possible_links}
+    made = {(t, j) for t, j in (weights >= threshold).nonzero().tolist() if t in steps}
+    if made or sure_links:
+        common = len(made & sure_links) + len(made & possible_links)
         assert 0 <= rate <= 1
-        assert rate == pytest.approx(1 - 2 * len(made & links) / (len(made) + len(links)), abs=1e-6)
+        assert rate == pytest.approx(1 - common / (len(made) + len(sure_links)), abs=1e-6)
     else:
         assert math.isnan(rate)
 

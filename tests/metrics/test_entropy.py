@@ -15,6 +15,15 @@ def test_entropy_by_hand() -> None:
     torch.testing.assert_close(attention_entropy(weights), torch.tensor([math.log(4), 0.0, math.log(2), 0.0]))
 
 
+def test_entropy_leaves_masked_keys_out() -> None:
+    weights = torch.tensor([[[0.5, 0.5, 1e9], [0.5, math.nan, 0.5]]])
+    mask = torch.tensor([[[True, True, False], [True, False, True]]])
+    torch.testing.assert_close(attention_entropy(weights, mask), torch.full((1, 2), math.log(2)))
+    torch.testing.assert_close(
+        attention_entropy(weights[..., :1, :], mask[0, 0]), torch.full((1, 1), math.log(2))
+    )
+
+
 def test_entropy_has_finite_gradients_at_zero() -> None:
     weights = torch.tensor([0.0, 1.0, 0.0], requires_grad=True)
     attention_entropy(weights).backward()

@@ -1,7 +1,7 @@
 """How well attention agrees with a gold alignment, for each head."""
 
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.metrics.fractions import Counts, Fraction
@@ -68,7 +68,15 @@ class AlignmentMass(Fraction):
     higher_is_better = True
 
     def update(self, weights: Float[Tensor, "B H T S"], alignment: Int[Tensor, "B T *G"]) -> None:
-        """Count a batch; see `AlignmentAccuracy.update`."""
+        """Count a batch.
+
+        Args:
+            weights: see `AlignmentAccuracy.update`.
+            alignment: see `AlignmentAccuracy.update`.
+
+        Raises:
+            ValueError: the shapes or the number of heads do not match.
+        """
         _check(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
         gold = alignment.unsqueeze(1).expand(weights.shape[:-1])
@@ -80,33 +88,58 @@ class AlignmentMass(Fraction):
 class AlignmentErrorRate(Counts):
     """Alignment error rate (AER) of the links that attention makes.
 
-        AER = 1 - 2 |A ∩ S| / (|A| + |S|),   A = {(t, j) : a_tj >= 1/2}
+        AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|),   A = {(t, j) : a_tj >= threshold}
 
-    with the gold links S, all of them sure (Och & Ney 2003, "A systematic comparison of various statistical
-    alignment models"). It is 1 - F1.
+    with sure links S and possible links P, which include S (Och & Ney 2003, "A systematic comparison of
+    various statistical alignment models"). For P = S it is 1 - F1.
 
     The threshold is one half because a row is a distribution: a step links the one source position that
     outweighs all others together, or none if attention is spread out, for any length of the source. If the
     largest weight always made a link, as in `AlignmentAccuracy`, even a uniform row would have one.
 
-    Several gold positions of a step count as one with their total weight. Target steps without any, such as
-    the end of the sequence, are ignored.
+    Target steps without any gold link, such as the end of the sequence, are ignored.
 
     Args:
         heads: number of heads, each with its own value.
+        threshold: the smallest weight that makes a link, above 0.
+
+    Raises:
+        ValueError: the threshold is not above 0.
     """
 
     higher_is_better = False
 
-    def update(self, weights: Float[Tensor, "B H T S"], alignment: Int[Tensor, "B T *G"]) -> None:
-        """Count a batch; see `AlignmentAccuracy.update`."""
+    def __init__(self, heads: int = 1, threshold: float = 0.5) -> None:
+        super().__init__(heads)
+        if not threshold > 0:
+            raise ValueError(f"the threshold of a link must be above 0, not {threshold}")
+        self.threshold = threshold
+
+    def update(
+        self,
+        weights: Float[Tensor, "B H T S"],
+        alignment: Int[Tensor, "B T *G"],
+        possible: Bool[Tensor, "B T S"] | None = None,
+    ) -> None:
+        """Count a batch.
+
+        Args:
+            weights: attention of each target step over the source.
+            alignment: the sure source position of each target step, -1 if it has none; or up to G positions,
+                which count as one with their total weight, padded with -1.
+            possible: further links that do not count as errors; none by default.
+
+        Raises:
+            ValueError: the shapes or the number of heads do not match.
+        """
         _check(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
         source = weights.shape[-1]
         # -1 becomes a class beyond the source, which is dropped
         places = alignment.masked_fill(alignment < 0, source)
-        gold = F.one_hot(places, source + 1)[..., :source].bool().unsqueeze(1)
-        links = (weights >= 0.5) & gold.any(-1, keepdim=True)
-        made, wanted = links.sum((0, 2, 3)), gold.sum()
-        self.numerator += made + wanted - 2 * (links & gold).sum((0, 2, 3))
+        sure = F.one_hot(places, source + 1)[..., :source].bool().unsqueeze(1)
+        allowed = sure if possible is None else sure | possible.unsqueeze(1)
+        links = (weights >= self.threshold) & allowed.any(-1, keepdim=True)
+        made, wanted = links.sum((0, 2, 3)), sure.sum()
+        self.numerator += made + wanted - (links & sure).sum((0, 2, 3)) - (links & allowed).sum((0, 2, 3))
         self.denominator += made + wanted

@@ -20,6 +20,7 @@ def bootstrap_interval(
     denominators: Int[np.ndarray, " N"],
     *,
     level: float = 0.95,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
     """Percentile bootstrap interval of a ratio of sums over N examples.
@@ -47,6 +48,7 @@ def bootstrap_interval(
         numerators: one for each example, such as its edits.
         denominators: one for each example, such as the length of its reference.
         level: share of the resamples within the interval.
+        resamples: number of resamples.
         seed: seed of the resampling; the same examples give the same interval in any order.
 
     Returns:
@@ -55,7 +57,7 @@ def bootstrap_interval(
     if not len(numerators):
         return Interval(np.nan, np.nan)
     pairs, counts = np.unique(np.stack([numerators, denominators], 1), axis=0, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), RESAMPLES)
+    drawn = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), resamples)
     sums = drawn @ pairs
     sums = sums[sums[:, 1] > 0]
     if not len(sums):

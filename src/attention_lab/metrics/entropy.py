@@ -1,11 +1,13 @@
 """How spread out attention is."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
-def attention_entropy(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows"]:
+def attention_entropy(
+    weights: Float[Tensor, "*rows K"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "*rows"]:
     """Shannon entropy of each row of weights, in nats.
 
         -sum_k a_k ln a_k,   0 ln 0 = 0
@@ -15,7 +17,12 @@ def attention_entropy(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows
 
     Args:
         weights: attention, nonnegative; rows sum to 1, or to 0 if no key may be attended to.
+        mask: True for the keys that count, broadcastable to the weights; all by default.
+
+    Returns:
+        Entropies.
     """
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    weights = weights.where(weights > 0, 1.0)  # before the logarithm, whose gradient at 0 is infinite
+    counts = weights > 0 if mask is None else (weights > 0) & mask
+    weights = weights.where(counts, 1.0)  # before the logarithm, whose gradient at 0 is infinite
     return -(weights * weights.log()).sum(-1)
