@@ -9,7 +9,6 @@ import torch
 from attention_lab.attention import Additive, Gaussian, Mechanism
 from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
-from attention_lab.metrics import nearest
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
@@ -23,7 +22,7 @@ def _scored(
     task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
 ) -> list[ScoredExample]:
     compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
-    return score_examples(task.source_texts(batch), outputs, batch, nearest(*compared))
+    return score_examples(task.source_texts(batch), outputs, batch, compared)
 
 
 @pytest.mark.parametrize("pictures", [0, 2])

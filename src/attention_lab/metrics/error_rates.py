@@ -75,12 +75,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> Nearest:
-    """The nearest reference of each prediction.
-
-    Args:
-        predictions: ids; everything after the first EOS is ignored.
-        references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
-    """
+    """The nearest reference of each prediction; for both arguments see `TokenErrorRate.update`."""
     used = (references != PAD).any(-1)
     has_reference = used.any(-1)
     if used.shape[1] == 0:
@@ -114,8 +109,14 @@ class SequenceErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, found: Nearest) -> None:
-        """Count the nearest references of a batch."""
+    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
+        """Count a batch.
+
+        Args:
+            predictions: ids; everything after the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
+        """
+        found = nearest(predictions, references)
         self.numerator += (found.distance > 0).sum()
         self.denominator += found.has_reference.sum()
 
@@ -129,7 +130,13 @@ class TokenErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, found: Nearest) -> None:
-        """Count the nearest references of a batch."""
+    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
+        """Count a batch.
+
+        Args:
+            predictions: ids; everything after the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
+        """
+        found = nearest(predictions, references)
         self.numerator += found.distance.sum()
         self.denominator += found.length.sum()
