@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.memory import Call, Memory, check_query, check_scores, check_weights, make_memory
+from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import check_makers, check_parts
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
+from attention_lab.attention.result_checks import check_scores, check_weights
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Global, Span, Window
 from attention_lab.constructor_options import check_number

@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
+from attention_lab.attention.result_checks import shape_or_kind
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
@@ -141,7 +142,7 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
     if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
-            f"{list(key.shape)}, got {_shape_or_kind(keys)}"
+            f"{list(key.shape)}, got {shape_or_kind(keys)}"
         )
 
 
@@ -224,38 +225,6 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"a bias {list(bias.shape)} does not broadcast to the scores "
             f"{[*query.shape[:-1], memory.keys.shape[-2]]}"
         )
-
-
-def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> None:
-    """Raise ValueError if a score does not return a number for every query and key."""
-    if torch.compiler.is_compiling():
-        return
-    if not isinstance(scores, Tensor) or not scores.is_floating_point():
-        given = str(scores.dtype) if isinstance(scores, Tensor) else kind_of(scores)
-        raise ValueError(f"{type(score).__name__} must return floating-point scores, not {given}")
-    expected = query.shape[-2], keys.shape[-2]
-    if scores.shape[-2:] != expected:
-        raise ValueError(
-            f"{type(score).__name__} must return scores [..., {expected[0]}, {expected[1]}] for queries "
-            f"{list(query.shape)} and keys {list(keys.shape)}, got {list(scores.shape)}"
-        )
-
-
-def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
-    """Raise ValueError if a normaliser does not return a weight for every score."""
-    if torch.compiler.is_compiling():
-        return
-    shape = weights.shape if isinstance(weights, Tensor) else ()
-    if shape[-2:] != scores.shape[-2:] or len(shape) < scores.dim():  # a mask may have added dimensions
-        raise ValueError(
-            f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
-            f"got {_shape_or_kind(weights)}"
-        )
-
-
-def _shape_or_kind(returned: object) -> str:
-    """What a part has returned, for an error: the shape of a tensor, or what it is instead."""
-    return str(list(returned.shape)) if isinstance(returned, Tensor) else kind_of(returned)
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:
