@@ -9,12 +9,18 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
+from attention_lab.attention.masks import has_values
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import check_makers, check_parts
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
-from attention_lab.attention.result_checks import check_scores, check_weights
+from attention_lab.attention.result_checks import (
+    check_context,
+    check_masked,
+    check_scores,
+    check_weights,
+)
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Global, Span, Window
 from attention_lab.constructor_options import check_number
@@ -37,6 +43,8 @@ class Attention(nn.Module):
     Raises:
         TypeError: a part is a class instead of an object, or the score is not a `Score`.
     """
+
+    _mask_checked = False
 
     def __init__(
         self,
@@ -131,11 +139,15 @@ class Attention(nn.Module):
         scores = scores if bias is None else scores + bias
         weights = self.normalizer(scores, span.mask)
         check_weights(weights, self.normalizer, scores)
+        if not self._mask_checked and has_values(weights):  # once: on a GPU it waits for the values
+            self._mask_checked = check_masked(weights, span.mask, self.normalizer)
         return weights if span.factor is None else weights * span.factor
 
     def pool(self, weights: Tensor, value: Tensor) -> Tensor:
         """`pool(weights, value)`; in training, some weights are dropped first."""
-        return self.pooling(self.dropout(weights), value)  # type: ignore[no-any-return]
+        context: Tensor = self.pooling(self.dropout(weights), value)
+        check_context(context, self.pooling, weights, value)
+        return context
 
     def weights(
         self, query: Float[Tensor, "... Q dq"], memory: Memory, *, offset: int = 0, bias: Tensor | None = None

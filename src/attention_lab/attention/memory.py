@@ -13,6 +13,7 @@ from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
 from attention_lab.constructor_options import kind_of
+from attention_lab.errors import PartError
 
 
 class Memory(NamedTuple):
@@ -87,20 +88,20 @@ class Call:
 
 
 def spanned(window: object, span: object) -> Span:
-    """Raise TypeError if a window has returned anything but a `Span`."""
+    """Raise PartError if a window has returned anything but a `Span`."""
     if not isinstance(span, Span):
         name, given = type(window).__name__, type(span).__name__
-        raise TypeError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
+        raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
     return span
 
 
 def check_inside(window: object, mask: Tensor | None, query: Tensor, keys: int) -> None:
-    """Raise ValueError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
+    """Raise PartError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
     if mask is None or torch.compiler.is_compiling():
         return
     queries = query.shape[-2]
     if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
-        raise ValueError(
+        raise PartError(
             f"the mask in the Span of {type(window).__name__} must be boolean and [..., {queries}, {keys}], "
             f"got {mask.dtype} {list(mask.shape)}"
         )
@@ -136,11 +137,11 @@ def check_tensors(call: str, **given: object) -> None:
 
 
 def check_keys(keys: object, score: Score, key: Tensor) -> None:
-    """Raise ValueError if the keys that a score has prepared are not a tensor with a row for each key."""
+    """Raise PartError if the keys that a score has prepared are not a tensor with a row for each key."""
     if torch.compiler.is_compiling():
         return
     if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
-        raise ValueError(
+        raise PartError(
             f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
             f"{list(key.shape)}, got {shape_or_kind(keys)}"
         )
