@@ -59,7 +59,18 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 
 
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
-    """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
+    """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`.
+
+    Raises:
+        LabError: a part that is made later lacks `_partial_: true`.
+    """
+    for part in (*MECHANISM, *(OPTIMIZATION if trainable else ())):
+        node = config[part]
+        if node and node.get("_partial_") is not True:
+            raise LabError(
+                f"{part}._target_={node.get('_target_')} needs _partial_: true beside it, in its file: "
+                "the program passes it more arguments later"
+            )
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     model = _make(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)
     recipe = {
