@@ -12,15 +12,16 @@ from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.masks import has_values
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
-from attention_lab.attention.part_checks import check_makers, check_parts
-from attention_lab.attention.pooling import Soft
-from attention_lab.attention.recorder import Recorder
-from attention_lab.attention.result_checks import (
+from attention_lab.attention.part_checks import (
     check_context,
+    check_makers,
     check_masked,
+    check_parts,
     check_scores,
     check_weights,
 )
+from attention_lab.attention.pooling import Soft
+from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Global, Span, Window
 from attention_lab.constructor_options import check_number

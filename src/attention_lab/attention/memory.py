@@ -8,7 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
-from attention_lab.attention.result_checks import shape_or_kind
+from attention_lab.attention.part_checks import shape_or_kind
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
