@@ -157,3 +157,18 @@ def test_the_last_line_of_a_traceback_is_the_error() -> None:
         assert stream.write(text) == len(text)
     stream.flush()
     assert raw.getvalue() == b"TypeError: no\nbye\n"
+
+
+def test_unbuffered_streams_stay_so() -> None:
+    """With PYTHONUNBUFFERED, as in many containers, messages keep their order."""
+    code = (
+        "import sys; from attention_lab.commandline.console_streams import prepare; prepare()\n"
+        "print('first', file=sys.stderr); print('second'); print('third', file=sys.stderr)"
+    )
+    for unbuffered in ("1", ""):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=60,
+        )  # fmt: skip
+        order = b"first\nsecond\nthird\n" if unbuffered else b"first\nthird\nsecond\n"
+        assert done.stdout == order

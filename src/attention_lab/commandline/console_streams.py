@@ -58,8 +58,7 @@ def _opened_output(name: str, output: "Output", given: TextIO | None) -> TextIO:
         io.BufferedWriter(output),
         encoding="utf-8" if given is None else given.encoding,
         errors="backslashreplace",
-        line_buffering=bool(getattr(given, "line_buffering", False)),
-        write_through=bool(getattr(given, "write_through", False)),
+        line_buffering=any(getattr(given, name, False) for name in ("line_buffering", "write_through")),
     )
 
 
