@@ -145,3 +145,10 @@ def test_a_part_of_ones_own_is_made_later(part: str) -> None:
     del config[part]["_partial_"]
     with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true beside it, in its file"):
         make_task(config, sizes=None, codec=None, trainable=True)  # type: ignore[arg-type]
+
+
+def test_a_callback_is_one() -> None:
+    node = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", "barebones": True}
+    callbacks = {"mine": {"_target_": "collections.Counter"}}
+    with pytest.raises(LabError, match=r"^callbacks\.mine: Counter is not a pytorch_lightning\.Callback"):
+        make_trainer({"trainer": node, "logger": {}, "callbacks": callbacks, "optimizer": None})

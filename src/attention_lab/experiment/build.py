@@ -158,7 +158,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     _use_gradient_views()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
-        callbacks = [_make(node)() for node in config["callbacks"].values()]
+        callbacks = [_callback(name, node) for name, node in config["callbacks"].items()]
         callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
         folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
         files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
@@ -173,6 +173,14 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def _callback(name: str, node: Config) -> pl.Callback:
+    """Make a callback. Raises LabError if it is none: Lightning would fail later, and blame itself."""
+    made = _make(node)()
+    if not isinstance(made, pl.Callback):
+        raise LabError(f"callbacks.{name}: {type(made).__name__} is not a pytorch_lightning.Callback")
+    return made
 
 
 def check_devices(options: Mapping[str, Any]) -> None:
