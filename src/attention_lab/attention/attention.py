@@ -119,6 +119,7 @@ class Attention(nn.Module):
         Raises:
             TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
             ValueError: the queries do not fit the score, the keys, the mask or the bias.
+            PartError: a part returns a wrong shape, or gives a masked key a weight; it is a ValueError, too.
         """
         check_query(query, memory, self.score.query_size, bias)
         call = Call(self.window, query, memory, offset, bias)
