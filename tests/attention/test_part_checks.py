@@ -116,6 +116,7 @@ def test_a_normalizer_gives_masked_keys_no_weight() -> None:
     query, padding = torch.zeros(2, 5, 4), torch.arange(7) < torch.tensor([7, 4]).view(2, 1, 1)
     leaky = Attention(Dot(4, 4), _Leaky())
     leaky(query, leaky.remember(KEYS))  # nothing is masked
+    leaky(query[:0], leaky.remember(KEYS[:0], mask=padding[:1] & (torch.arange(7) < 5)))  # no weights
     for masked in (leaky.remember(KEYS, mask=padding), leaky.remember(KEYS[:, :5], causal=True)):
         with pytest.raises(LabError, match=r"^_Leaky must give masked keys .* of 0, got 0\.\d+: .*~mask"):
             leaky(query, masked)

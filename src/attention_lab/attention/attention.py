@@ -45,7 +45,7 @@ class Attention(nn.Module):
         TypeError: a part is a class instead of an object, or the score is not a `Score`.
     """
 
-    _mask_checked = False
+    _mask_checked = False  # of modules that were pickled before there was this check
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Attention(nn.Module):
         check_parts(score, normalizer=normalizer, pooling=pooling, window=window)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
+        self._mask_checked = type(self.normalizer).__module__.startswith("attention_lab.")
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
         check_number("dropout", dropout, least=0)

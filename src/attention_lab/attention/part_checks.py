@@ -114,9 +114,7 @@ def check_masked(weights: Tensor, mask: Tensor | None, normalizer: object) -> bo
     Returns:
         Whether this could be checked: something is masked, and the tensors have values.
     """
-    if type(normalizer).__module__.startswith("attention_lab."):
-        return True  # the tests check ours
-    if mask is None or not has_values(weights) or bool(mask.all()):
+    if mask is None or not weights.numel() or not has_values(weights) or bool(mask.all()):
         return False
     largest = weights.detach().masked_fill(mask, 0).abs().max().item()
     if largest != 0:
