@@ -10,13 +10,13 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
-from attention_lab.commandline.checkpoint_data import accept_test_files
 from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.completion import check_completion, offer_choices
 from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.flags import move_flags_first
 from attention_lab.commandline.home_folders import expand_home_folders
+from attention_lab.commandline.overrides import accept_test_files
 from attention_lab.commandline.version import print_version
 from attention_lab.experiment import CHOICES
 from attention_lab.interruption.resume_option import resume_from_command_line

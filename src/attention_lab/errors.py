@@ -48,6 +48,13 @@ class LineError(LabError):
         return f"line {self.number}: {self.problem}"
 
 
+class PartError(LabError, TypeError, ValueError):
+    """A part of an attention, often a class of the user's own, returns something of the wrong kind or shape.
+
+    Library code may catch it as a TypeError or a ValueError.
+    """
+
+
 class Stopped(BaseException):
     """A signal has asked the program to end. Not an `Exception`, so that error handlers do not catch it.
 

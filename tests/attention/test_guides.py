@@ -59,3 +59,12 @@ def test_in_a_model_of_transformers() -> None:
         masks.AttentionMaskInterface._global_mapping.pop("own", None)
     name = "encoder.layer.1.attention.self.own"
     assert weights[name].shape == (2, 4, 5, 5) and not weights[name][1, ..., 2:].any()
+
+
+def test_generating_step_by_step() -> None:
+    text = (GUIDES / "library.md").read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "memory.extend" in one]
+    layer = MultiHead(Mechanism(ScaledDot), size=64, heads=8)
+    found: dict[str, Any] = {"torch": torch, "layer": layer}
+    exec(block, found)
+    assert torch.allclose(found["y"], layer(found["x"], causal=True)[:, -1:], atol=1e-5)

@@ -1,5 +1,7 @@
 """A program works and exits with the right status no matter what its standard streams are."""
 
+import inspect
+import io
 import json
 import os
 import select
@@ -9,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from folders import RATE, make_run
+from hydra._internal.utils import run_and_report
 
-from attention_lab.commandline.console_streams import Output
+from attention_lab.commandline.console_streams import HYDRA_HINT, Output, Text
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -143,3 +146,29 @@ def test_on_a_terminal_a_message_takes_the_place_of_an_unfinished_line() -> None
     finally:
         os.close(reads)
         os.close(writes)
+
+
+def test_the_last_line_of_a_traceback_is_the_error() -> None:
+    """Hydra's advice after it, to see Hydra's own calls as well, helps nobody whose own class has failed."""
+    assert f'"\\n{HYDRA_HINT}\\n"' in inspect.getsource(run_and_report)
+    raw = io.BytesIO()
+    stream = Text(raw, encoding="utf-8", newline="\n")
+    for text in ("TypeError: no\n", f"\n{HYDRA_HINT}\n", "bye\n"):
+        assert stream.write(text) == len(text)
+    stream.flush()
+    assert raw.getvalue() == b"TypeError: no\nbye\n"
+
+
+def test_unbuffered_streams_stay_so() -> None:
+    """With PYTHONUNBUFFERED, as in many containers, messages keep their order."""
+    code = (
+        "import sys; from attention_lab.commandline.console_streams import prepare; prepare()\n"
+        "print('first', file=sys.stderr); print('second'); print('third', file=sys.stderr)"
+    )
+    for unbuffered in ("1", ""):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=60,
+        )  # fmt: skip
+        order = b"first\nsecond\nthird\n" if unbuffered else b"first\nthird\nsecond\n"
+        assert done.stdout == order

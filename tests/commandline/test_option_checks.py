@@ -1,5 +1,6 @@
 """Mistakes in options are reported in one line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from omegaconf import OmegaConf
 from attention_lab.commandline.choice_checks import check_choices, warning_of_few_cores
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
+from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
 
 CONF = Path(__file__).parents[2] / "conf"
 TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
@@ -24,7 +26,31 @@ def _check_line(done, part: str) -> None:
     ("arguments", "message"),
     [
         (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
+        (f"model=nw data={__file__}", f"such as data=csv_regression data.file={__file__}"),
+        (f"model=lm data={__file__}", f"such as data=text data.file={__file__}"),
         (f"data={'b' * 300}.tsv", "is unknown"),  # longer than a file's name can be
+        (
+            "model=nw data.file=a",
+            "batch_size; data=csv_regression, image_files, inflection, la",
+        ),
+        (
+            "model=bahdanau",
+            "(did you mean model=seq2seq model.wiring=bahdanau scoring=additive?): choose",
+        ),
+        ("model=LSTM", "(did you mean model=rnn to classify, or model=seq2seq to generate?)"),
+        (
+            "scoring=luong",
+            "(did you mean scoring=dot, general, concat or location?)",
+        ),
+        (
+            "scoring=softmax",
+            "(did you mean normalizer=softmax?): choose additive,",
+        ),
+        ("scoring=local_p", "scoring=local_p is unknown (did you mean window=local_p?)"),
+        ("gpu=0", "there is no option gpu; did you mean trainer.accelerator=gpu?"),
+        ("trainer.gpus=1", "there is no option trainer.gpus; did you mean trainer.devices?"),
+        ("num_hiddens=8", "there is no option num_hiddens; did you mean model.hidden_size?"),
+        ("attention=dot", "there is no option attention; did you mean scoring=...?"),
         ("seed=abc", "seed=abc must be a whole number, such as 1"),
         (
             "scoring=additive,dot",
@@ -189,3 +215,15 @@ def test_more_processes_than_cores(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     found = warning_of_few_cores(OmegaConf.create({"trainer": trainer}))
     assert found.startswith(warning) and bool(found) == bool(warning)
+
+
+def test_what_hints_name_exists() -> None:
+    """A hint that names an unknown choice or option would be worse than none."""
+    texts = " ".join([*OPTIONS.values(), *OWN_FILES.values(), *CHOICES["model"].values()])
+    texts = f"{texts} {' '.join(CHOICES['scoring'].values())} {' '.join(CHOICES['window'].values())}"
+    for group, choice in re.findall(r"(?<![.\w])([a-z]+)=(\w+)", texts):
+        assert (CONF / group / f"{choice}.yaml").is_file(), f"{group}={choice}"
+    for group, option in re.findall(r"(?<![.\w])([a-z]+)\.(?:\w+\.)?(\w+)", texts):
+        files = [file.read_text() for file in (CONF / group).glob("**/*.yaml")]
+        files += ["run:\n dir:"] if group == "hydra" else []
+        assert any(re.search(rf"^ *{option}:", text, re.MULTILINE) for text in files), f"{group}.{option}"

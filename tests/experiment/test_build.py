@@ -9,7 +9,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import _check_optimizer, check_devices, make_trainer
+from attention_lab.experiment.build import _check_optimizer, check_devices, make_task, make_trainer
 from attention_lab.experiment.build_errors import blame_option
 
 ADAM = {"_target_": "torch.optim.Adam", "fused": True}
@@ -129,3 +129,26 @@ def test_a_gpu_that_is_not_there_is_named(
             f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
             "choose trainer.accelerator=cpu"
         )
+
+
+@pytest.mark.parametrize("part", ["scoring", "window", "optimizer"])
+def test_a_part_of_ones_own_is_made_later(part: str) -> None:
+    """Without `_partial_`, Hydra would call the class at once, without what the program passes."""
+    config: dict[str, Any] = {
+        "scoring": {"_target_": "attention_lab.attention.Dot", "_partial_": True},
+        "normalizer": {"_target_": "attention_lab.attention.Softmax", "_partial_": True},
+        "pooling": {"_target_": "attention_lab.attention.Soft", "_partial_": True},
+        "window": {"_target_": "attention_lab.attention.Global", "_partial_": True},
+        "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True},
+        "schedule": {"_target_": "attention_lab.schedules.constant", "_partial_": True},
+    }
+    del config[part]["_partial_"]
+    with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true beside it, in its file"):
+        make_task(config, sizes=None, codec=None, trainable=True)  # type: ignore[arg-type]
+
+
+def test_a_callback_is_one() -> None:
+    node = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", "barebones": True}
+    callbacks = {"mine": {"_target_": "collections.Counter"}}
+    with pytest.raises(LabError, match=r"^callbacks\.mine: Counter is not a pytorch_lightning\.Callback"):
+        make_trainer({"trainer": node, "logger": {}, "callbacks": callbacks, "optimizer": None})

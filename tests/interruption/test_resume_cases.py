@@ -228,12 +228,15 @@ def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
     assert expand_resume(expected, CONF) == expected
     assert expand_resume(["model=nw"], CONF) == ["model=nw"]
     (tmp_path / "early" / ".hydra").mkdir(parents=True)
+    (tmp_path / "sweep" / "0" / ".hydra").mkdir(parents=True)
+    (tmp_path / "sweep" / "multirun.yaml").touch()
     refused = {
         (f"resume={hydra.parent}", "stage=test"): "resumes a training run: leave out stage=test",
         (f"resume={hydra.parent}", "-m"): "resumes one run in its own folder: leave out -m",
         (f"resume={hydra.parent}", "hydra.searchpath=[x]", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
         (f"resume={tmp_path}/none",): "there is no such folder",
-        (f"resume={tmp_path}",): "to resume a sweep, run its command again with resume=auto",
+        (f"resume={tmp_path}",): f"give the folder of one run, such as {hydra.parent}$",
+        (f"resume={tmp_path}/sweep",): "to resume a sweep, run its command again with resume=auto",
         (f"resume={tmp_path}/early",): "stopped before it started: run its command again",
         (f"resume={hydra}",): "not the folder of a run: it has no config.yaml",
         (f"resume={hydra.parent}/config.yaml",): f"give the folder of the run, {hydra.parent}",

@@ -1,5 +1,6 @@
 """Checkpoints are found by file, run folder, list and pattern."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
         f"ckpt_path={tmp_path} has no checkpoints/best.ckpt: "
         "give the folder of a trained run, or a checkpoint"
     )
+    trained = make_run(tmp_path / "seq2seq" / "a", "best.ckpt")
+    newer = make_run(tmp_path / "seq2seq" / "b", "best.ckpt")
+    os.utime(trained / "checkpoints" / "best.ckpt", (1, 1))
+    for folder in (tmp_path, tmp_path / "seq2seq"):
+        with pytest.raises(LabError, match=rf"give the folder of a trained run, such as {newer}, or a check"):
+            find_checkpoints(folder)
     with pytest.raises(LabError, match=r"ckpt_path=none\.ckpt: no such file"):
         one_checkpoint("none.ckpt")
 

@@ -10,9 +10,17 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.memory import Call, Memory, check_query, check_scores, check_weights, make_memory
+from attention_lab.attention.masks import has_values
+from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
-from attention_lab.attention.part_checks import check_makers, check_parts
+from attention_lab.attention.part_checks import (
+    check_context,
+    check_makers,
+    check_masked,
+    check_parts,
+    check_scores,
+    check_weights,
+)
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
@@ -37,6 +45,8 @@ class Attention(nn.Module):
         TypeError: a part is a class instead of an object, or the score is not a `Score`.
     """
 
+    _mask_checked = False  # of modules that were pickled before there was this check
+
     def __init__(
         self,
         score: Score,
@@ -49,6 +59,7 @@ class Attention(nn.Module):
         check_parts(score, normalizer=normalizer, pooling=pooling, window=window)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
+        self._mask_checked = type(self.normalizer).__module__.startswith("attention_lab.")
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
         check_number("dropout", dropout, least=0)
@@ -109,6 +120,7 @@ class Attention(nn.Module):
         Raises:
             TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
             ValueError: the queries do not fit the score, the keys, the mask or the bias.
+            PartError: a part returns a wrong shape, or gives a masked key a weight; it is a ValueError, too.
         """
         check_query(query, memory, self.score.query_size, bias)
         call = Call(self.window, query, memory, offset, bias)
@@ -130,11 +142,15 @@ class Attention(nn.Module):
         scores = scores if bias is None else scores + bias
         weights = self.normalizer(scores, span.mask)
         check_weights(weights, self.normalizer, scores)
+        if not self._mask_checked and has_values(weights):  # once: on a GPU it waits for the values
+            self._mask_checked = check_masked(weights, span.mask, self.normalizer)
         return weights if span.factor is None else weights * span.factor
 
     def pool(self, weights: Tensor, value: Tensor) -> Tensor:
         """`pool(weights, value)`; in training, some weights are dropped first."""
-        return self.pooling(self.dropout(weights), value)  # type: ignore[no-any-return]
+        context: Tensor = self.pooling(self.dropout(weights), value)
+        check_context(context, self.pooling, weights, value)
+        return context
 
     def weights(
         self, query: Float[Tensor, "... Q dq"], memory: Memory, *, offset: int = 0, bias: Tensor | None = None

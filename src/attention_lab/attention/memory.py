@@ -9,9 +9,11 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
+from attention_lab.attention.part_checks import shape_or_kind
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
+from attention_lab.errors import PartError
 
 
 class Memory(NamedTuple):
@@ -86,20 +88,20 @@ class Call:
 
 
 def spanned(window: object, span: object) -> Span:
-    """Raise TypeError if a window has returned anything but a `Span`."""
+    """Raise PartError if a window has returned anything but a `Span`."""
     if not isinstance(span, Span):
         name, given = type(window).__name__, type(span).__name__
-        raise TypeError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
+        raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
     return span
 
 
 def check_inside(window: object, mask: Tensor | None, query: Tensor, keys: int) -> None:
-    """Raise ValueError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
+    """Raise PartError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
     if mask is None or torch.compiler.is_compiling():
         return
     queries = query.shape[-2]
     if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
-        raise ValueError(
+        raise PartError(
             f"the mask in the Span of {type(window).__name__} must be boolean and [..., {queries}, {keys}], "
             f"got {mask.dtype} {list(mask.shape)}"
         )
@@ -135,13 +137,13 @@ def check_tensors(call: str, **given: object) -> None:
 
 
 def check_keys(keys: object, score: Score, key: Tensor) -> None:
-    """Raise ValueError if the keys that a score has prepared are not a tensor with a row for each key."""
+    """Raise PartError if the keys that a score has prepared are not a tensor with a row for each key."""
     if torch.compiler.is_compiling():
         return
     if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
-        raise ValueError(
+        raise PartError(
             f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
-            f"{list(key.shape)}, got {_shape_or_kind(keys)}"
+            f"{list(key.shape)}, got {shape_or_kind(keys)}"
         )
 
 
@@ -224,38 +226,6 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"a bias {list(bias.shape)} does not broadcast to the scores "
             f"{[*query.shape[:-1], memory.keys.shape[-2]]}"
         )
-
-
-def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> None:
-    """Raise ValueError if a score does not return a number for every query and key."""
-    if torch.compiler.is_compiling():
-        return
-    if not isinstance(scores, Tensor) or not scores.is_floating_point():
-        given = str(scores.dtype) if isinstance(scores, Tensor) else kind_of(scores)
-        raise ValueError(f"{type(score).__name__} must return floating-point scores, not {given}")
-    expected = query.shape[-2], keys.shape[-2]
-    if scores.shape[-2:] != expected:
-        raise ValueError(
-            f"{type(score).__name__} must return scores [..., {expected[0]}, {expected[1]}] for queries "
-            f"{list(query.shape)} and keys {list(keys.shape)}, got {list(scores.shape)}"
-        )
-
-
-def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
-    """Raise ValueError if a normaliser does not return a weight for every score."""
-    if torch.compiler.is_compiling():
-        return
-    shape = weights.shape if isinstance(weights, Tensor) else ()
-    if shape[-2:] != scores.shape[-2:] or len(shape) < scores.dim():  # a mask may have added dimensions
-        raise ValueError(
-            f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
-            f"got {_shape_or_kind(weights)}"
-        )
-
-
-def _shape_or_kind(returned: object) -> str:
-    """What a part has returned, for an error: the shape of a tensor, or what it is instead."""
-    return str(list(returned.shape)) if isinstance(returned, Tensor) else kind_of(returned)
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:

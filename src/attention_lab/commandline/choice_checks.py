@@ -21,6 +21,7 @@ from attention_lab.commandline.option_checks import (
     read_choice,
 )
 from attention_lab.commandline.option_ranges import check_ranges
+from attention_lab.commandline.other_names import CHOICES, OWN_FILES
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, usable_cores
@@ -65,7 +66,7 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         for argument in given:
             _check_word(argument, folders)
             _check_run_folder(argument)
-            _check_choice(argument, folders)
+            _check_choice(argument, folders, given)
         if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
             check_arguments(given, *folders)
         if not flags.multirun:
@@ -110,7 +111,7 @@ def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> N
         )
 
 
-def _check_choice(argument: str, folders: Sequence[Path]) -> None:
+def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) -> None:
     try:
         override = parse_override(argument)
     except LabError:
@@ -125,12 +126,12 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
         unknown = choice not in known
         if unknown and group == "data" and is_file(choice):
-            raise LabError(
-                f"data={choice} is a file: choose the kind of data, such as data=pairs data.file={choice}"
-            )
+            model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
+            example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
+            raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
         if unknown and re.fullmatch(r"[\w-]*", choice):
-            near = difflib.get_close_matches(choice, known, 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            meant = _meant(group, choice, known, folders)
+            hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
         dotted = re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice)
         if unknown and dotted and group in WITH_CLASSES:
@@ -141,6 +142,15 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
         check_installed(group, choice)
         if not unknown:
             read_choice(files[choice])
+
+
+def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:
+    """What was probably meant by an unknown choice; empty if nothing is like it."""
+    if other := CHOICES.get(group, {}).get(choice.lower().replace("-", "_")):
+        return other
+    elsewhere = [one for one in WITH_CLASSES if choice in (path.stem for path in choices_of(one, folders))]
+    near = difflib.get_close_matches(choice, known, 1)
+    return " or ".join(f"{one}={choice}" for one in elsewhere) or (near[0] if near else "")
 
 
 def check_installed(group: str, choice: str) -> None:

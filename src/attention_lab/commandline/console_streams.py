@@ -14,6 +14,8 @@ from attention_lab.reading import is_utf8
 from attention_lab.text_tables import console_message
 
 _STANDARD = (0, 1, 2)
+HYDRA_HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
+"""What Hydra prints below the traceback of an error in a class of the user's own."""
 _LONGEST_LINE = 1000  # most bytes of an unfinished line that are remembered
 
 
@@ -52,13 +54,20 @@ def _opened_input(given: TextIO | None) -> TextIO:
 def _opened_output(name: str, output: "Output", given: TextIO | None) -> TextIO:
     """A replacement for a standard output stream, which is None if its descriptor was closed at the start."""
     output.name = f"<{name}>"
-    return io.TextIOWrapper(
+    return Text(
         io.BufferedWriter(output),
         encoding="utf-8" if given is None else given.encoding,
         errors="backslashreplace",
-        line_buffering=bool(getattr(given, "line_buffering", False)),
-        write_through=bool(getattr(given, "write_through", False)),
+        line_buffering=any(getattr(given, name, False) for name in ("line_buffering", "write_through")),
     )
+
+
+class Text(io.TextIOWrapper):
+    """A text stream that leaves out `HYDRA_HINT`: the last line of a traceback should be the error."""
+
+    def write(self, text: str) -> int:
+        """Write the text."""
+        return len(text) if text.strip() == HYDRA_HINT else super().write(text)
 
 
 class Output(io.FileIO):

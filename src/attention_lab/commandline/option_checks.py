@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
+from attention_lab.commandline.other_names import OPTIONS
 from attention_lab.commandline.overrides import (
     as_text,
     listed_texts,
@@ -167,7 +168,7 @@ def _with_owners(message: str, one: Override, chosen: Sequence[Override], folder
     if not missing or any(other.key_or_group == group for other in chosen) or not is_group(group, folders):
         return message
     files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
-    owners = [name for name, file in files.items() if option in (file.get(group) or file)]
+    owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
     if not owners:
         return message
     have = "has" if len(owners) == 1 else "have"
@@ -196,6 +197,8 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     message = f"there is no option {key}"
+    if key in OPTIONS:
+        return f"{message}; did you mean {OPTIONS[key]}?"
     if not before and (paths := _paths_that_end_in(key, known, near)):
         return f"{message}; did you mean {' or '.join(paths)}?"
     if near:

@@ -7,6 +7,7 @@ anybody.
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from hydra.errors import HydraException
 
 from attention_lab.errors import LabError
 
+TEST_FILES = ("data.test_file=", "data.file=")
+"""Options of the data of a checkpoint, which `stage=test` accepts whatever data the command line chooses."""
 _ITEM = re.compile(r"""(?:\s*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*(?=,|$))|(?:\\.|[^,\\])+""")
 """An item of a list: quoted text, or everything up to the next comma."""
 _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
@@ -155,3 +158,18 @@ def as_text(value: object) -> str:
 def quote(value: object) -> str:
     """A value as written on the command line, text in quotes."""
     return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else as_text(value)
+
+
+def accept_test_files() -> None:
+    """Let this program's command line give a file to test a model on, before Hydra reads it."""
+    sys.argv[1:] = with_test_files(sys.argv[1:])
+
+
+def with_test_files(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which `stage=test` sets the file to test on, even if the chosen data has no such option.
+
+    The chosen data is the default, not that of the checkpoint, which is known only later.
+    """
+    given = map(split_override, arguments)
+    tests = any(one.key == "stage" and one.value.strip("\"'") == "test" for one in given)
+    return [f"++{text}" if tests and text.startswith(TEST_FILES) else text for text in arguments]

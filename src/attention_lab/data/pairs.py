@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.headers import header_hints
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
@@ -41,6 +42,7 @@ class Pairs(TransductionData):
             return Example(self.source.tokens(row.first), self.target.tokens(row.second))
 
         rows = read_once(self.files)
+        self.hints.update(header_hints(rows))
         self.source = self._with_pieces("source", [row.first for row in rows.train])
         self.target = self._with_pieces("target", [row.second for row in rows.train])
         if self.given(TransductionCodec) is None:

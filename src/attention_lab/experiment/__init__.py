@@ -14,6 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_lab.commandline import other_names
 from attention_lab.errors import LabError, PrunedError, Stopped, first_line
 from attention_lab.text_tables import console_message
 
@@ -101,7 +102,9 @@ def choose_stage(config: DictConfig) -> Stage:
         LabError: there is no such stage, or the configuration cannot work.
     """
     if config.stage not in STAGES:
-        raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
+        meant = other_names.CHOICES["stage"].get(str(config.stage))
+        hint = f" (did you mean {meant}?)" if meant else ""
+        raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict", "export"):
         from attention_lab.commandline.choice_checks import check_combination, warning_of_few_cores
         from attention_lab.interruption import own_process, resume

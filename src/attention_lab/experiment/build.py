@@ -58,7 +58,18 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 
 
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
-    """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
+    """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`.
+
+    Raises:
+        LabError: a part that is made later lacks `_partial_: true`.
+    """
+    for part in (*MECHANISM, *(OPTIMIZATION if trainable else ())):
+        node = config[part]
+        if node and node.get("_partial_") is not True:
+            raise LabError(
+                f"{part}._target_={node.get('_target_')} needs _partial_: true beside it, in its file: "
+                "the program passes it more arguments later"
+            )
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     model = _make(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)
     recipe = {
@@ -146,7 +157,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     _use_gradient_views()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
-        callbacks = [_make(node)() for node in config["callbacks"].values()]
+        callbacks = [_callback(name, node) for name, node in config["callbacks"].items()]
         callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
         folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
         files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
@@ -161,6 +172,14 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def _callback(name: str, node: Config) -> pl.Callback:
+    """Make a callback. Raises LabError if it is none: Lightning would fail later, and blame itself."""
+    made = _make(node)()
+    if not isinstance(made, pl.Callback):
+        raise LabError(f"callbacks.{name}: {type(made).__name__} is not a pytorch_lightning.Callback")
+    return made
 
 
 def check_devices(options: Mapping[str, Any]) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
-from attention_lab.reading import is_file, is_folder, is_there, matches_in
+from attention_lab.reading import is_file, is_folder, is_there
 from attention_lab.run_files import CONFIG, SWEEP
+from attention_lab.runs.checkpoint_paths import newest_run
 from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
 from attention_lab.text_tables import console_message
@@ -75,10 +76,12 @@ def _why_not_resumable(folder: Path) -> str:
     if is_file(folder):
         run = next((path for path in folder.parents if is_file(path / CONFIG)), folder.parent)
         return f"give the folder of the run, {run}"
-    if is_there(folder / SWEEP) or any(is_there(path / ".hydra") for path in matches_in(folder, "*")):
+    if is_there(folder / SWEEP):
         return "to resume a sweep, run its command again with resume=auto hydra.sweep.dir=<that folder>"
     if is_folder(folder / ".hydra"):
         return "that run was stopped before it started: run its command again"
+    if newest := newest_run(folder, CONFIG):
+        return f"give the folder of one run, such as {newest}"
     return "that is not the folder of a run: it has no config.yaml"
 
 

@@ -80,6 +80,20 @@ def _best(folder: Path) -> Path:
             f"ckpt_path={folder}: this run has no {BEST}: choose another checkpoint, such as "
             f"{folder}/{CHECKPOINTS}/{others[0]}"
         )
+    newest = newest_run(folder, f"{CHECKPOINTS}/{BEST}")
+    example = f", such as {newest}" if newest else ""
     raise LabError(
-        f"ckpt_path={folder} has no {CHECKPOINTS}/{BEST}: give the folder of a trained run, or a checkpoint"
+        f"ckpt_path={folder} has no {CHECKPOINTS}/{BEST}: give the folder of a trained run{example}, or a "
+        "checkpoint"
     )
+
+
+def newest_run(folder: Path, part: str) -> Path | None:
+    """The folder of the latest run, in a folder or its subfolders, that has the file `part`; None if none."""
+    below = matches_in(folder, "*")
+    runs = [
+        path
+        for path in (*below, *(run for one in below for run in matches_in(one, "*")))
+        if is_file(path / part)
+    ]
+    return max(runs, key=lambda run: (run / part).stat().st_mtime, default=None)

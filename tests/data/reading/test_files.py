@@ -59,7 +59,10 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
     [
         (b"a\tb\nc d\n", ":2: no tabs, but one is needed: source<TAB>target"),
         (b"a\tb\n\nc\td\n", ":2: the line is empty; remove it, or write source<TAB>target"),
-        (b"a\tb\tc\n", ":1: 2 tabs, but one is needed: source<TAB>target"),
+        (
+            b"a\tb\tc\n",
+            ":1: 2 tabs, but one is needed: source<TAB>target; cut -f1-2 keeps the first columns",
+        ),
         (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),
         (b"a\t\n", ":1: the target is empty; a line is source<TAB>target"),
     ],
@@ -120,6 +123,11 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
         (
             b"x;y\n1;2\n",
             ":1: column 'x' is not in the header: x;y; columns must be separated by commas, not ';'",
+        ),
+        (
+            b"0.5,1e3\n1,2\n",
+            ":1: column 'x' is not in the header: 0.5, 1e3; "
+            "the first line must name the columns, such as x,y",
         ),
         (b"x,y,x\n1,2,3\n", f":1: column 'x' is twice or more in the header: x, y, x{CHOOSE}"),
         (b"x,y\n1,2\n3\n", ":3: 1 fields, but the header has 2"),

@@ -31,6 +31,12 @@ class Score(nn.Module):
                 f"{type(self).__name__} needs query and key of the same size, got {query_size} and "
                 f"{key_size}: set equal sizes, or choose scoring=general or scoring=additive"
             )
+        kind = type(self)
+        if kind.forward is Score.forward and kind.features is Score.features:
+            raise TypeError(
+                f"{kind.__name__} must define forward(query, keys), or features(query, keys, mask) if it is "
+                "an inner product"
+            )
         self.query_size, self.key_size, self.heads = query_size, key_size, heads
 
     def parameter(self, *shape: int, std: float) -> nn.Parameter:

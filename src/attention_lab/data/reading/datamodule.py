@@ -33,7 +33,8 @@ class DataModule(pl.LightningDataModule, ABC):
             if there are none.
         unseen: after `setup`, for each split of the user's files, a line about symbols that the model does
             not know; empty if there are none.
-        hints: after `setup`, by option, a line about a setting that the user's files probably need.
+        hints: after `setup`, a line about a setting that the user's files probably need, by its option, or
+            about a line that is probably a mistake, by its place.
     """
 
     codec: Codec

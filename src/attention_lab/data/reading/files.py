@@ -100,6 +100,28 @@ def parse_number(text: str) -> float:
     return value
 
 
+def _is_number(text: str) -> bool:
+    try:
+        parse_number(text)
+    except LabError:
+        return False
+    return True
+
+
+def _check_header(header: Sequence[str], columns: Sequence[str], path: str) -> None:
+    """Raise LabError if a column is missing from the header or occurs in it twice."""
+    for column in columns:
+        if header.count(column) == 1:
+            continue
+        found = "twice or more" if column in header else "not"
+        remedy = "choose columns with data.inputs=[...] and data.target=..."
+        if len(header) == 1 and (other := re.search("[;\t]", header[0])):
+            remedy = f"columns must be separated by commas, not {other[0]!r}"
+        elif all(map(_is_number, header)):
+            remedy = f"the first line must name the columns, such as {','.join(columns)}"
+        raise LabError(f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; {remedy}")
+
+
 def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     """The numbers in `columns` of a comma-separated file with a header, one list for each row.
 
@@ -113,15 +135,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     rows: list[list[float]] = []
     try:
         header = [name.strip() for name in next(reader)]
-        for column in columns:
-            if header.count(column) != 1:
-                found = "twice or more" if column in header else "not"
-                remedy = "choose columns with data.inputs=[...] and data.target=..."
-                if len(header) == 1 and (other := re.search("[;\t]", header[0])):
-                    remedy = f"columns must be separated by commas, not {other[0]!r}"
-                raise LabError(
-                    f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; {remedy}"
-                )
+        _check_header(header, columns, path)
         places = [(header.index(column), column) for column in columns]
         for fields in reader:
             place = f"{path}:{reader.line_num}"
@@ -163,7 +177,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
-            raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}")
+            more = f"; cut -f1-{len(names)} keeps the first columns" if len(fields) > len(names) else ""
+            raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}{more}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")

@@ -1,0 +1,37 @@
+"""Recognise a line of column headings, which files of columns do not have: it would be read as an example."""
+
+from collections.abc import Iterable
+
+from attention_lab.data.reading.files import Row
+
+_HEADINGS = {
+    *(
+        "source",
+        "target",
+        "src",
+        "tgt",
+        "trg",
+        "input",
+        "output",
+        "original",
+        "translation",
+        "text",
+        "sentence",
+    ),
+    *("word", "label", "class", "category", "lemma", "form", "tag", "tags", "features", "phones", "phonemes"),
+    *("pronunciation", "transcription", "question", "answer", "english", "french", "german", "spanish"),
+    *("italian", "portuguese", "dutch", "russian", "chinese", "japanese", "korean", "arabic", "hindi"),
+    *("en", "fr", "de", "es", "it", "pt", "nl", "ru", "zh", "ja", "ko", "ar", "hi"),
+}
+
+
+def header_hints(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
+    """A line for each file whose first line has only column headings, by that line's place."""
+    first = (row for split in splits for row in split if row.place.endswith(":1"))
+    found = {}
+    for row in first:
+        fields = [field for field in (row.first, row.second, row.third) if field]
+        if all(field.strip().lower() in _HEADINGS for field in fields):
+            heading = "<TAB>".join(fields)
+            found[row.place] = f"{row.place}: '{heading}' is read as an example: remove it if it is a header"
+    return found
