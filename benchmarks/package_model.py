@@ -24,7 +24,6 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.inference.pretrained import PACKAGED, WEIGHTS
 from attention_lab.inference.trained_model import BATCH, TrainedModel
-from attention_lab.metrics import nearest
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.errors.scored_examples import (
@@ -153,7 +152,7 @@ def _scored(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[Score
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
         assert isinstance(batch, TransductionBatch)
         outputs = saved.task.decode(batch)
-        compared = nearest(*comparable_ids(outputs, batch, data.codec.target.vocabulary))
+        compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
         found += score_examples([""] * len(batch.source), outputs, batch, compared)
     return found
 
