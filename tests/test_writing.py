@@ -68,7 +68,7 @@ def test_files_that_belong_together_are_all_written_or_none(
             writing.write_together(dict.fromkeys(old, b"new"))
     assert {path: path.read_text() for path in tmp_path.iterdir()} == old
     (tmp_path / "d").mkdir()
-    with pytest.raises(LabError, match=r"cannot write .*d: Is a directory"):
+    with pytest.raises(LabError, match=r"cannot write .*d: Is a directory; remove it, or choose"):
         writing.write_together(dict.fromkeys([*old, tmp_path / "d"], "new"))
     (tmp_path / "d").rmdir()
     assert {path: path.read_text() for path in tmp_path.iterdir()} == old

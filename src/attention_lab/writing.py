@@ -105,7 +105,10 @@ def remove_partial_files(*folders: Path) -> None:
 
 def cannot_write(path: Path | str, error: OSError) -> LabError:
     """The error for a file that could not be written, saying what the user can do about it."""
-    return LabError(
-        f"cannot write {path}: {error.strerror or error}; free some space and continue with "
-        "resume=<the run's folder>, or choose another folder with hydra.run.dir=..."
+    advice = (
+        "remove it, or choose another name"
+        if isinstance(error, IsADirectoryError)
+        else "free some space and continue with resume=<the run's folder>, or choose another folder with "
+        "hydra.run.dir=..."
     )
+    return LabError(f"cannot write {path}: {error.strerror or error}; {advice}")

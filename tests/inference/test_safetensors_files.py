@@ -247,6 +247,10 @@ def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
         task.model.get_parameter(BIAS)[0] = 1e6
     with pytest.raises(LabError, match=r"decoder.output.bias has weights that are too large for float16"):
         save(task, file)
+    with torch.no_grad():
+        task.model.get_parameter(BIAS)[0] = torch.nan
+    with pytest.raises(LabError, match=r"decoder.output.bias has weights that are NaN or infinite"):
+        save(task, file)
     task.model = Ensemble([task.model])
     with pytest.raises(LabError, match="an ensemble cannot be exported: export each of its checkpoints"):
         save(task, file)

@@ -61,7 +61,7 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
 
     Raises:
         LabError: it is not a single sequence-to-sequence model, was not built from a configuration, or
-            has weights too large for float16.
+            has weights that are too large for float16, NaN or infinite.
     """
     if not isinstance(task, SequenceGeneration):
         raise LabError(
@@ -90,6 +90,8 @@ def _halved(name: str, value: Tensor, path: Path) -> Tensor:
     """A weight in float16, in its own memory; integers stay as they are."""
     kept = value.detach().cpu().to(torch.float16 if value.is_floating_point() else value.dtype, copy=True)
     if value.is_floating_point() and not bool(kept.isfinite().all()):
+        if not bool(value.isfinite().all()):
+            raise LabError(f"export={path.name}: {name} has weights that are NaN or infinite")
         raise LabError(
             f"export={path.name}: {name} has weights that are too large for float16: choose export=model.pt2"
         )
