@@ -60,7 +60,8 @@ class RecordingMode(Watching):
         site = self.session.site()
         if site is not None:
             query = args[0] if args else kwargs["query"]
-            call = fused_call(site.heads(len(query)) if query.dim() == 3 else 1, *args, **kwargs)
+            heads = site.heads(len(query)) if query.dim() == 3 else site.number_of_heads
+            call = fused_call(heads, *args, **kwargs)
             inside = asked()
             self.session.record_call(site, call if inside is None else call.packed(*inside.query.shape[1:3]))
 

@@ -15,12 +15,11 @@ from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
-from attention_lab.attention.recording.site import Place, Site
+from attention_lab.attention.recording.site import CALL_MODULE, Place, Site, caller
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 from attention_lab.constructor_options import kind_of
 
 _MOST_TOLD = 20  # names in an error
-_CALL_MODULE = nn.Module._call_impl.__code__
 
 
 def _list_of_names(names: object) -> tuple[str, ...]:
@@ -134,7 +133,7 @@ class Session:
         places: list[int] = []
         place: Place = ()
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and not (found is not None and frame.f_code is _CALL_MODULE):
+        while frame is not None and not (found is not None and frame.f_code is CALL_MODULE):
             places.append(frame.f_lasti)
             module = _first_argument(frame)
             if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
@@ -146,7 +145,9 @@ class Session:
             return None
         if self._is_mapped(found[0]):
             return None
-        return Site(found[0], found[1], keys_seen(found[1], inner.f_locals), (id(inner), place))
+        name, module = found
+        site = Site(name, module, keys_seen(module, inner.f_locals), (id(inner), place))
+        return site if site.number_of_heads else replace(site, caller=caller(frame, module, self._modules))
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""

@@ -62,14 +62,11 @@ def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
 
 
 def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
-    """Weights as `[B, H, Q, K]`. Of several other dimensions, that of heads is the one of their number."""
+    """Weights as `[B, H, Q, K]`."""
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
         return four(x, site.heads(len(x)))
-    if x.dim() > 4:
-        heads = site.number_of_heads
-        if x.shape[1:-2].numel() == heads:  # heads in groups
-            return x.flatten(1, -3)
-        dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
-        x = x.movedim(dims[0], -3) if len(dims) == 1 else x
-    return four(x, 1)
+    heads = site.heads_of_caller(len(x)) if x.dim() == 4 else None
+    if heads:  # the other dimension is that of windows
+        return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
+    return four(x, site.number_of_heads)
