@@ -215,9 +215,11 @@ class Session:
             )
 
         def forget() -> None:
+            nonlocal queries
             self._queries[name] -= queries
-            if part.shape[2]:
+            if part.shape[2] and queries:  # once
                 self.result.drop(name)
+            queries = 0
 
         return forget
 

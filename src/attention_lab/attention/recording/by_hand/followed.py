@@ -15,11 +15,13 @@ class Product:
     Attributes:
         plain: it has been scaled at most.
         batched: both tensors have a dimension for the examples, which a table of keys has not.
+        composed: it is a product of weights with weights, and not yet with values.
         forget: drops it from the recording, if it was recorded as weights times values.
     """
 
     plain: bool = True
     batched: bool = False
+    composed: bool = False
     forget: Callable[[], None] | None = None
 
 
@@ -111,3 +113,8 @@ class Sum:
 
     of: Tensor
     key: int
+
+
+def is_composed(known: object) -> bool:
+    """Whether a tensor contains weights, which are not values if they are multiplied with other weights."""
+    return isinstance(known, Weights) or (isinstance(known, Product) and known.composed)

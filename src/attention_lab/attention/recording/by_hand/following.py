@@ -35,6 +35,7 @@ from attention_lab.attention.recording.by_hand.followed import (
     Sum,
     Weighted,
     Weights,
+    is_composed,
 )
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
@@ -200,15 +201,21 @@ class ByHand:
             if isinstance(weights, Weights) and not weights.logarithm:
                 del self._known[factor]
                 how = contraction(call, both, place, weights.key)
-                if how.kept is not None:
+                if is_composed(self._known.get(both[1 - place])):
+                    self._known[result] = Product(plain=False, composed=True)
+                elif how.kept is not None:
                     self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
                     self._record(Weighted(weights, factor, how.order, both[1 - place], pooled), result)
                 return
         if all(of_example(x, x) for x in both):
-            dims = [x.dim() for x in both]
-            self._known[result] = Product(batched=min(dims) > 2 or result.dim() < max(dims))
+            dims, products = [x.dim() for x in both], [self._known.get(x) for x in both]
+            for known in products:  # keys times values of linear attention, now multiplied with queries
+                if isinstance(known, Product) and known.forget is not None:
+                    known.forget()
+            composed = any(map(is_composed, products))
+            self._known[result] = Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
         elif _is_of_positions(*both):
             self._known[result] = Scores()
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.followed import Product, Weighted, Weights
+from attention_lab.attention.recording.by_hand.followed import Product, Weighted
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
@@ -22,8 +22,6 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
     """
     weights, factor, order = product.weights, product.factor, product.order
     found = weights.map
-    if isinstance(known, Weights):  # a composition of two maps, which is not yet multiplied with values
-        return None
     if isinstance(known, Product) and known.plain and not found.paired:
         if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
             known.forget()
