@@ -14,6 +14,7 @@ from attention_lab.attention.attention import Attention
 from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
+from attention_lab.attention.recording.call_names import CallNames
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.site import CALL_MODULE, Place, Site, caller
 from attention_lab.attention.recording.weights import KernelCall, without_nan
@@ -56,7 +57,7 @@ class Session:
             for part in ([module] if not isinstance(module, Attention) else module.modules())
         }
         self._queries: dict[str, int] = {}
-        self._places: dict[str, tuple[int, list[Place]]] = {}
+        self._call_names = CallNames()
         self._warned: set[str] = set()
         self._hidden: set[str] = set()
         self._check_names()
@@ -160,19 +161,6 @@ class Session:
         self.warn(name, "torch.func.vmap", "record a call of the model without vmap")
         return True
 
-    def _numbered(self, site: Site) -> Site:
-        """The site; named `name#2` if it is the second place with attention in a call of the module."""
-        if site.place is None:
-            return site
-        call, place = site.place
-        last, places = self._places.get(site.name, (call, []))
-        places = places if last == call else []
-        if place not in places:
-            places.append(place)
-        self._places[site.name] = call, places
-        number = places.index(place) + 1
-        return replace(site, name=site.name if number == 1 else f"{site.name}#{number}", place=None)
-
     def record_call(self, site: Site, call: KernelCall, *, of_selected: bool = False) -> None:
         """Compute and keep the weights of one call of a kernel.
 
@@ -181,7 +169,7 @@ class Session:
             call: what it was given.
             of_selected: the call already contains only the selected examples.
         """
-        site = self._numbered(site)
+        site = replace(site, name=self._call_names.name(site, call.query.shape[:2]))
         queries = call.query.shape[2]
         before = self._count(site.name, queries)
         selection = replace(self.selection, examples=None) if of_selected else self.selection
@@ -202,7 +190,7 @@ class Session:
         Returns:
             A function that drops them again.
         """
-        name = self._numbered(site).name
+        name = self._call_names.name(site, weights.shape[:2])
         queries = weights.shape[2]
         before = self._count(name, queries)
         with torch._C.DisableTorchFunction(), torch.no_grad():
@@ -214,12 +202,18 @@ class Session:
                 replace(site, name=name), part, part != 0 if mask is None else self.selection(mask, before)
             )
 
+        dropped = False
+
         def forget() -> None:
-            nonlocal queries
+            nonlocal dropped
+            if dropped:
+                return
+            dropped = True
             self._queries[name] -= queries
-            if part.shape[2] and queries:  # once
+            if not self._queries[name]:
+                self._call_names.forget(site, name)
+            if part.shape[2]:
                 self.result.drop(name)
-            queries = 0
 
         return forget
 

@@ -209,6 +209,10 @@ class ByHand:
                     pooled = len(how.order) > factor.dim()
                     self._record(Weighted(weights, factor, how.order, both[1 - place], pooled), result)
                 return
+        self._product_of_others(both, result)
+
+    def _product_of_others(self, both: list[Tensor], result: Tensor) -> None:
+        """Keep what a product without weights is: scores, possibly."""
         if all(of_example(x, x) for x in both):
             dims, products = [x.dim() for x in both], [self._known.get(x) for x in both]
             for known in products:  # keys times values of linear attention, now multiplied with queries
