@@ -278,8 +278,8 @@ def compiled_method(module: nn.Module) -> str | None:
 
 
 def _is_softmax(module: nn.Module) -> bool:
-    """Whether a module does no more than normalise scores."""
-    return type(module).__name__.endswith("Softmax")
+    """Whether a module does no more than normalise scores, or drop weights."""
+    return type(module).__name__.endswith(("Softmax", "Dropout"))
 
 
 def _first_argument(frame: FrameType) -> object:

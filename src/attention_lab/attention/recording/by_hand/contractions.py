@@ -61,6 +61,11 @@ def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contrac
     return Contraction(kept=key if place == 0 else None)
 
 
+def summed(call: Call, both: list[Tensor], place: int) -> list[int]:
+    """The dimensions of a factor over which a product sums, counted from the end."""
+    return [dim for dim in range(-both[place].dim(), 0) if contraction(call, both, place, dim).order]
+
+
 def pooling(weights: Tensor, values: Tensor, key: int) -> tuple[int, ...]:
     """The order of weights that are multiplied elementwise with values; empty if it does not show.
 

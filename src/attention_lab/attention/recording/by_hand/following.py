@@ -1,8 +1,9 @@
 """Attention that a model computes from basic operations: softmax, possibly dropout, product with values."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,13 +21,22 @@ from attention_lab.attention.recording.by_hand.calls import (
     LOGSUMEXP,
     MIXING,
     MULTIPLICATION,
+    NORMALIZE,
+    OPERATORS,
     SOFTMAX,
     SUBTRACTION,
     SUM,
     Call,
+    function_of,
     listed,
 )
-from attention_lab.attention.recording.by_hand.contractions import PRODUCTS, contraction, factors, pooling
+from attention_lab.attention.recording.by_hand.contractions import (
+    PRODUCTS,
+    contraction,
+    factors,
+    pooling,
+    summed,
+)
 from attention_lab.attention.recording.by_hand.followed import (
     Exponentials,
     Map,
@@ -37,6 +47,7 @@ from attention_lab.attention.recording.by_hand.followed import (
     Weights,
     is_composed,
 )
+from attention_lab.attention.recording.by_hand.stochastic import recognised
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import attended
@@ -62,7 +73,9 @@ class ByHand:
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
-        call = Call(func, args, kwargs)
+        function = function_of(func) if isinstance(func, OPERATORS) else None
+        call = Call(function or func, args, kwargs, func if function else None)
+        func = call.func
         if func in PRODUCTS or func in DISTANCE:
             result = call()
             self._product(call, result)
@@ -78,6 +91,10 @@ class ByHand:
         elif self._known and (func in DIVISION or func in SUBTRACTION) and self._total(call) is not None:
             result = self._normalised(call)
         else:
+            if func in DROPOUT and (
+                weights := self._weights(call.first, lambda: range(-1, -call.first.dim(), -1))
+            ):
+                self._known[call.first] = weights
             result = self._follow(call) if self._known else call()
             if func in MULTIPLICATION:
                 self._elementwise(factors(call), result)
@@ -155,9 +172,22 @@ class ByHand:
                 continue
             if isinstance(known, Product) and call.func not in LAYERS:
                 self._known[one] = known if call.keeps_product else replace(known, plain=False, forget=None)
-            elif isinstance(known, Exponentials | Scores | Sum) and call.is_of_weights:
+            elif isinstance(known, Exponentials | Scores | Sum) and (
+                call.is_of_weights  # scores may also pass through any activation
+                or (isinstance(known, Scores) and call.func not in LAYERS and one.shape == found.shape)
+            ):
                 self._known[one] = known
         return result
+
+    def _weights(self, x: Tensor, dims: Callable[[], Iterable[int]]) -> Weights | None:
+        """What is known of weights; or of scores that an unknown function has normalised over one of `dims`."""
+        known = self._known.get(x)
+        if isinstance(known, Weights):
+            return None if known.logarithm else known
+        scores = _scores(known)
+        if scores is None or is_composed(scores) or (isinstance(scores, Product) and scores.plain):
+            return None
+        return recognised(self._session.site(), scores, x, dims)
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:
@@ -176,9 +206,10 @@ class ByHand:
             if call.is_view:
                 key = call.moved(weights.key, found)
                 mask = None if mask is None or key is None else call.of(found, mask)
+            elif call.func in NORMALIZE:
+                key = call.divided_by_sum
             elif call.func in MIXING:
-                summed = -3 if call.func is torch.conv2d else -1
-                key = None if key == summed or found is not call.first else key
+                key = None if key == call.mixed or found is not call.first else key
                 mask = None
             elif result.shape != shape:
                 key = None
@@ -196,9 +227,9 @@ class ByHand:
         both = factors(call)
         if len(both) != 2:
             return
-        for place, factor in enumerate(both):
-            weights = self._known.get(factor) if call.func in PRODUCTS else None
-            if isinstance(weights, Weights) and not weights.logarithm:
+        for place, factor in enumerate(both if call.func in PRODUCTS else ()):
+            weights = self._weights(factor, partial(summed, call, both, place))
+            if weights is not None:
                 del self._known[factor]
                 how = contraction(call, both, place, weights.key)
                 if is_composed(self._known.get(both[1 - place])):
@@ -228,8 +259,8 @@ class ByHand:
         if len(both) < 2:
             return
         for factor, values in (both, both[::-1]) if self._known else ():
-            weights = self._known.get(factor)
-            if isinstance(weights, Weights) and not weights.logarithm:
+            weights = self._weights(factor, lambda: ())
+            if weights is not None:
                 order = pooling(factor, values, weights.key)
                 if order:
                     self._known[result] = Weighted(weights, factor, order, values, pooled=True)

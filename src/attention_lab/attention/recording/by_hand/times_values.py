@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.followed import Product, Weighted
+from attention_lab.attention.recording.by_hand.followed import Map, Product, Weighted
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
@@ -28,7 +28,7 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
         return None
     if product.pooled and not found.of_positions:
         return None
-    if (product.pooled or not found.paired) and not _has_heads_of(found.site, factor, order):
+    if (product.pooled or not found.paired) and not _has_heads_of(found, factor, order):
         return None
     values, mask = factor.detach() if weights.before is None else weights.before, weights.mask
     is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
@@ -53,10 +53,12 @@ def of_example(x: Tensor, weights: Tensor) -> bool:
     return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
 
 
-def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
+def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
-    heads = site.number_of_heads
-    return heads in (None, 1) if len(order) < 4 else _four(x, order, site).shape[1] == heads
+    heads = found.site.number_of_heads
+    if len(order) < 4:  # a graph, for example, has heads, but no batch
+        return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
+    return _four(x, order, found.site).shape[1] == heads
 
 
 def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:

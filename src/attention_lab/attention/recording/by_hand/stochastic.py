@@ -1,0 +1,25 @@
+"""Weights of an unknown normaliser, such as sparsemax (1602.02068) or entmax (1905.05702)."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.recording.by_hand.followed import Map, Product, Scores, Weights
+from attention_lab.attention.recording.site import Site
+
+
+def recognised(
+    site: Site | None, scores: Product | Scores, x: Tensor, dims: Callable[[], Iterable[int]]
+) -> Weights | None:
+    """Weights that are computed from scores, if their values are a distribution over one of the dimensions."""
+    if site is None or type(x) is not Tensor or x.device.type == "meta" or not x.numel():
+        return None
+    key = next((dim for dim in dims() if x.shape[dim] > 1 and _is_distribution(x.detach(), dim)), None)
+    return None if key is None else Weights(Map(site, scores, x.detach(), None, x.shape[key]), key, None)
+
+
+def _is_distribution(x: Tensor, dim: int) -> bool:
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        sums = x.sum(dim, dtype=torch.promote_types(x.dtype, torch.float32))
+        return bool((x.amin() >= 0) & ((sums - 1).abs().amax() < 1e-2))
