@@ -21,7 +21,7 @@ from attention_lab.attention.recording.unseen import Watching
 
 _KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention}
 _KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
-_OPAQUE = re.compile(r"attention|attn|fmha", re.IGNORECASE)
+_OPAQUE = re.compile(r"attention|attn|fmha|softmax_csr", re.IGNORECASE)
 REMEDY = "choose one whose weights can be recorded, such as torch's scaled_dot_product_attention"
 
 

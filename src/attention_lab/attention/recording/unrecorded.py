@@ -10,7 +10,7 @@ from torch import nn
 
 from attention_lab.attention.recording.session import Session
 
-_ATTENTION = re.compile("(attention|attn)(?!output)", re.IGNORECASE)  # no AttentionOutput
+_ATTENTION = re.compile("(attention|attentive|attn)(?!output)", re.IGNORECASE)  # no AttentionOutput
 _MOST_NAMED = 3
 
 

@@ -127,8 +127,9 @@ class Call(NamedTuple):
 
     def of(self, found: Tensor, other: Tensor) -> Any:
         """The result with another tensor of the same shape in place of `found`."""
-        func: Callable[..., Any]
-        func = Tensor.reshape if self.name == "view" else self.operator or self.func  # strides may differ
+        func = self.operator or self.func
+        if self.name == "view":  # strides may differ
+            func = torch.Tensor.reshape  # type: ignore[assignment]
         args = [other if x is found else x for x in self.args]
         return func(*args, **{name: other if x is found else x for name, x in self.kwargs.items()})
 

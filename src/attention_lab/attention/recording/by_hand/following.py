@@ -37,6 +37,7 @@ from attention_lab.attention.recording.by_hand.contractions import (
     pooling,
     summed,
 )
+from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
 from attention_lab.attention.recording.by_hand.followed import (
     Exponentials,
     Map,
@@ -68,6 +69,7 @@ class ByHand:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
+        self._edges = EdgeSoftmax(session)
         # The last elementwise product of two tensors that depend on the example: summed, it is a `Product`.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
 
@@ -75,6 +77,11 @@ class ByHand:
         """Call the function, and follow its result."""
         function = function_of(func) if isinstance(func, OPERATORS) else None
         call = Call(function or func, args, kwargs, func if function else None)
+        result = self._call(call)
+        self._edges.see(call, result)
+        return result
+
+    def _call(self, call: Call) -> Any:
         func = call.func
         if func in PRODUCTS or func in DISTANCE:
             result = call()
@@ -180,7 +187,7 @@ class ByHand:
         return result
 
     def _weights(self, x: Tensor, dims: Callable[[], Iterable[int]]) -> Weights | None:
-        """What is known of weights; or of scores that an unknown function has normalised over one of `dims`."""
+        """What is known of weights, or scores that an unknown function has normalised over one of `dims`."""
         known = self._known.get(x)
         if isinstance(known, Weights):
             return None if known.logarithm else known

@@ -12,7 +12,7 @@ from attention_lab.attention.recording.site import Site
 def recognised(
     site: Site | None, scores: Product | Scores, x: Tensor, dims: Callable[[], Iterable[int]]
 ) -> Weights | None:
-    """Weights that are computed from scores, if their values are a distribution over one of the dimensions."""
+    """Weights computed from scores, if their values are a distribution over one of the dimensions."""
     if site is None or type(x) is not Tensor or x.device.type == "meta" or not x.numel():
         return None
     key = next((dim for dim in dims() if x.shape[dim] > 1 and _is_distribution(x.detach(), dim)), None)
