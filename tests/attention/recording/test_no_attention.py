@@ -20,7 +20,9 @@ class Experts(Other):
     def forward(self, x: Tensor) -> Tensor:
         gates = self.router(x).softmax(-1)
         outputs = torch.stack([expert(x) for expert in self.experts], 2)
-        return einsum("ble,bled->bld", gates, outputs) + (gates[..., None] * outputs).sum(2)
+        found = einsum("ble,bled->bld", gates, outputs) + (gates[..., None] * outputs).sum(2)
+        first = self.router(x).tanh().transpose(1, 2).softmax(1)  # the experts first
+        return found + (first.unsqueeze(-1) * outputs.transpose(1, 2)).sum(1)
 
 
 class OneQuery(Other):

@@ -129,7 +129,7 @@ class Call(NamedTuple):
         """The result with another tensor of the same shape in place of `found`."""
         func = self.operator or self.func
         if self.name == "view":  # strides may differ
-            func = torch.Tensor.reshape  # type: ignore[assignment]
+            func = torch.Tensor.reshape
         args = [other if x is found else x for x in self.args]
         return func(*args, **{name: other if x is found else x for name, x in self.kwargs.items()})
 

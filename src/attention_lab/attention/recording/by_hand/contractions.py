@@ -69,12 +69,15 @@ def summed(call: Call, both: list[Tensor], place: int) -> list[int]:
 def pooling(weights: Tensor, values: Tensor, key: int) -> tuple[int, ...]:
     """The order of weights that are multiplied elementwise with values; empty if it does not show.
 
-    The weights must be the same for all features: only that dimension differs. It stands for the query.
+    The weights must be the same for all features: in that dimension, they have size 1. It stands for the
+    query. In another, the values may be the same for all heads.
     """
     if weights.dim() != values.dim() or not values.is_floating_point():  # a mask
         return ()
     dims = range(weights.dim())
-    features = [dim for dim in dims if weights.shape[dim] != values.shape[dim]]
+    features = [dim for dim in dims if values.shape[dim] not in (1, weights.shape[dim])]
+    if weights.shape[key] != values.shape[key]:
+        return ()
     if len(features) != 1 or weights.shape[features[0]] != 1 or features[0] - len(dims) == key:
         return ()
     return (*(dim for dim in dims if dim not in (features[0], key + len(dims))), features[0], key + len(dims))

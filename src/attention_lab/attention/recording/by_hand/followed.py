@@ -27,7 +27,13 @@ class Product:
 
 @dataclass(frozen=True)
 class Scores:
-    """One number for each position: the features of the position times a vector."""
+    """One number for each position, or one for each head: the features of the position times a vector.
+
+    Attributes:
+        heads: the dimension of the heads, counted from the end; None if there is only one.
+    """
+
+    heads: int | None = None
 
 
 @dataclass

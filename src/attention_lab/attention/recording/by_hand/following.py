@@ -48,6 +48,12 @@ from attention_lab.attention.recording.by_hand.followed import (
     Weights,
     is_composed,
 )
+from attention_lab.attention.recording.by_hand.scores import (
+    is_of_positions,
+    of_layer,
+    scores_after,
+    scores_over,
+)
 from attention_lab.attention.recording.by_hand.stochastic import recognised
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
@@ -72,6 +78,8 @@ class ByHand:
         self._edges = EdgeSoftmax(session)
         # The last elementwise product of two tensors that depend on the example: summed, it is a `Product`.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
+        # The last elementwise product with a vector: summed, it is `Scores`.
+        self._times_vector: Callable[[], Tensor | None] = lambda: None
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
@@ -105,8 +113,8 @@ class ByHand:
             result = self._follow(call) if self._known else call()
             if func in MULTIPLICATION:
                 self._elementwise(factors(call), result)
-            elif func in LINEAR and _is_of_positions(*factors(call)[:2]) and self._known.get(result) is None:
-                self._known[result] = Scores()
+            elif func in LINEAR and self._known.get(result) is None:
+                self._keep(result, of_layer(*factors(call)[:2], result))
         return result
 
     def _softmax(self, scores: Tensor, key: int, result: Tensor, *, logarithm: bool) -> None:
@@ -114,7 +122,8 @@ class ByHand:
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 mask = attended(scores.detach())
-            found = Map(site, _scores(self._known.get(scores)), result.detach(), mask, result.shape[key])
+            known = scores_over(self._known.get(scores), key)
+            found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
 
     def _exponentials(self, call: Call) -> Any:
@@ -124,7 +133,7 @@ class ByHand:
             known.map.weights = result.detach()
             self._known[result] = replace(known, logarithm=False)
         elif result.dim() > 1:
-            self._known[result] = Exponentials(_scores(known))
+            self._known[result] = Exponentials(known if isinstance(known, Product | Scores) else None)
         return result
 
     def _sum(self, call: Call) -> Any:
@@ -134,6 +143,8 @@ class ByHand:
             return result
         if of is self._elementwise_product():
             self._known[result] = Product(plain=False, batched=True)
+        elif of is self._times_vector() and dim == -1:
+            self._known[result] = Scores()
         elif isinstance(known, Weighted):
             if dim == known.weights.key:
                 self._record(known, result)
@@ -158,7 +169,8 @@ class ByHand:
         elif isinstance(known, Exponentials):
             site = self._session.site()
             if site is not None:
-                found = Map(site, known.scores, result.detach(), None, result.shape[total.key])
+                scores = scores_over(known.scores, total.key)
+                found = Map(site, scores, result.detach(), None, result.shape[total.key])
                 self._known[result] = Weights(found, total.key, None)
         else:
             self._softmax(call.first, total.key, result, logarithm=True)
@@ -179,10 +191,9 @@ class ByHand:
                 continue
             if isinstance(known, Product) and call.func not in LAYERS:
                 self._known[one] = known if call.keeps_product else replace(known, plain=False, forget=None)
-            elif isinstance(known, Exponentials | Scores | Sum) and (
-                call.is_of_weights  # scores may also pass through any activation
-                or (isinstance(known, Scores) and call.func not in LAYERS and one.shape == found.shape)
-            ):
+            elif isinstance(known, Scores):
+                self._keep(one, scores_after(call, known, found, one))
+            elif isinstance(known, Exponentials | Sum) and call.is_of_weights:
                 self._known[one] = known
         return result
 
@@ -191,10 +202,9 @@ class ByHand:
         known = self._known.get(x)
         if isinstance(known, Weights):
             return None if known.logarithm else known
-        scores = _scores(known)
-        if scores is None or is_composed(scores) or (isinstance(scores, Product) and scores.plain):
+        if is_composed(known) or not (known == Scores() or (isinstance(known, Product) and not known.plain)):
             return None
-        return recognised(self._session.site(), scores, x, dims)
+        return recognised(self._session.site(), known, x, dims)
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:
@@ -258,7 +268,7 @@ class ByHand:
                     known.forget()
             composed = any(map(is_composed, products))
             self._known[result] = Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
-        elif _is_of_positions(*both):
+        elif is_of_positions(*both):
             self._known[result] = Scores()
 
     def _elementwise(self, both: list[Tensor], result: Tensor) -> None:
@@ -274,20 +284,15 @@ class ByHand:
                 return
         if all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both):
             self._elementwise_product = weakref.ref(result)
+        elif is_of_positions(*both) or is_of_positions(*both[::-1]):
+            self._times_vector = weakref.ref(result)
 
     def _record(self, product: Weighted, result: Tensor) -> None:
         """Record weights times values, and keep what is then known of the result."""
         if of_example(product.values, product.factor):
-            known = record_times_values(self._session, product, self._known.get(product.values))
-            if known is not None:
-                self._known[result] = known
+            self._keep(result, record_times_values(self._session, product, self._known.get(product.values)))
 
-
-def _scores(known: object) -> Product | Scores | None:
-    """What is known of a tensor, if it is scores."""
-    return known if isinstance(known, Product | Scores) else None
-
-
-def _is_of_positions(x: Tensor, vector: Tensor) -> bool:
-    """Whether a product has one number for each position: that of its features and a vector."""
-    return of_example(x, x) and not x.is_nested and vector.numel() == x.shape[-1]
+    def _keep(self, x: Tensor, known: Product | Scores | None) -> None:
+        """Keep what is known of a tensor, if anything is."""
+        if known is not None:
+            self._known[x] = known

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.followed import Map, Product, Weighted
+from attention_lab.attention.recording.by_hand.followed import Map, Product, Scores, Weighted
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
@@ -58,6 +58,8 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     heads = found.site.number_of_heads
     if len(order) < 4:  # a graph, for example, has heads, but no batch
         return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
+    if heads is None and isinstance(found.scores, Scores) and found.scores.heads is not None:
+        return True
     return _four(x, order, found.site).shape[1] == heads
 
 
