@@ -33,8 +33,9 @@ class EdgeSoftmax:
         elif self._sums and call.name in _SUMS_OF_EDGES:
             self._follow(call, self._sums, result)
         elif self._sums and call.func in DIVISION and isinstance(call.args[-1], Tensor):
-            of, site = self._sums.get(call.args[-1]), self._session.site()
-            if site is not None and of is not None and of() is call.first:
+            of = self._sums.get(call.args[-1])
+            site = None if of is None or of() is not call.first else self._session.site()
+            if site is not None:
                 self._session.warn(site.name, "a softmax over the edges of a graph", REMEDY)
 
     def _follow(self, call: Call, known: Any, result: Tensor) -> None:

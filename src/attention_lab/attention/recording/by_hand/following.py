@@ -204,7 +204,7 @@ class ByHand:
             return None if known.logarithm else known
         if is_composed(known) or not (known == Scores() or (isinstance(known, Product) and not known.plain)):
             return None
-        return recognised(self._session.site(), known, x, dims)
+        return recognised(self._session, known, x, dims)
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:

@@ -18,7 +18,9 @@ def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
     """The output of a linear layer, if it may be scores of one head or a few."""
     if is_of_positions(x, matrix):
         return Scores()
-    return Scores(heads=-1) if of_example(x, x) and 1 < output.shape[-1] <= _MOST_HEADS else None
+    if type(output) is not Tensor or output.is_nested or not of_example(x, x):
+        return None
+    return Scores(heads=-1) if 1 < output.shape[-1] <= _MOST_HEADS else None
 
 
 def scores_after(call: Call, known: Scores, found: Tensor, result: Tensor) -> Scores | None:

@@ -5,18 +5,22 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recording.by_hand.followed import Map, Product, Scores, Weights
-from attention_lab.attention.recording.site import Site
+from attention_lab.attention.recording.session import Session
 
 
 def recognised(
-    site: Site | None, scores: Product | Scores, x: Tensor, dims: Callable[[], Iterable[int]]
+    session: Session, scores: Product | Scores, x: Tensor, dims: Callable[[], Iterable[int]]
 ) -> Weights | None:
     """Weights computed from scores, if their values are a distribution over one of the dimensions."""
-    if site is None or type(x) is not Tensor or x.device.type == "meta" or not x.numel():
+    if type(x) is not Tensor or x.is_nested or x.device.type == "meta" or not x.numel() or under_vmap():
         return None
     key = next((dim for dim in dims() if x.shape[dim] > 1 and _is_distribution(x.detach(), dim)), None)
-    return None if key is None else Weights(Map(site, scores, x.detach(), None, x.shape[key]), key, None)
+    site = None if key is None else session.site()
+    if site is None or key is None:
+        return None
+    return Weights(Map(site, scores, x.detach(), None, x.shape[key]), key, None)
 
 
 def _is_distribution(x: Tensor, dim: int) -> bool:
