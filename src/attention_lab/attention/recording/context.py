@@ -12,13 +12,13 @@ from torch import nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recorder import Examples, Recorder, Selection, indices
 from attention_lab.attention.recording.flex import watched_flex_attention
+from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.hugging_face import watched_interface
+from attention_lab.attention.recording.missed_attention import missed_attention_named
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session, compiled_method
 from attention_lab.attention.recording.torch_modules import torch_forwards
-from attention_lab.attention.recording.unrecorded import unrecorded_named
-from attention_lab.attention.recording.unseen import unseen
 from attention_lab.attention.recording.x_transformers import x_transformers_forwards
 
 
@@ -77,7 +77,7 @@ def recording(
             *_compiled(session),
         ]:
             stack.enter_context(_replaced(module, method, replacement))
-        stack.enter_context(unrecorded_named(session))
+        stack.enter_context(missed_attention_named(session))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
         _warn_of_scripts(session)

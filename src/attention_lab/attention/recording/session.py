@@ -40,6 +40,7 @@ class Session:
     Attributes:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
+        gates: names of modules that multiply features by their softmax, which is no attention.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
@@ -60,6 +61,7 @@ class Session:
         self._call_names = CallNames()
         self._warned: set[str] = set()
         self._hidden: set[str] = set()
+        self.gates: set[str] = set()
         self._check_names()
 
     def _check_names(self) -> None:
@@ -243,10 +245,13 @@ class Session:
                 raise IndexError(f"recording: there is no query {query}: an attention had at most {longest}")
 
     def has_met(self, name: str) -> bool:
-        """Whether attention of a module, a part of it or one around it was recorded or named in a warning."""
+        """Whether attention of a module, a part of it or one around it was recorded or named in a warning.
+
+        True also for a gate, which has no attention.
+        """
         met = {one.partition("#")[0] for one, queries in self._queries.items() if queries} | self._hidden
         met |= {one for one, recorder in self._recorders.items() if recorder.queries}
-        return any(
+        return name in self.gates or any(
             not one or name in ("", one) or name.startswith(f"{one}.") or one.startswith(f"{name}.")
             for one in met
         )

@@ -38,17 +38,6 @@ def listed(x: Any) -> Any:
     return x if isinstance(x, list | tuple) else (x,)
 
 
-def function_of(operator: Any) -> Callable[..., Any] | None:
-    """The function that calls an operator of torch, such as `torch.softmax` for `aten.softmax.int`."""
-    packet = operator.overloadpacket if isinstance(operator, torch._ops.OpOverload) else operator
-    space, _, name = packet._qualified_op_name.partition("::")
-    for home in (torch, F, Tensor) if space == "aten" else ():
-        found = getattr(home, name.lstrip("_"), None)
-        if found is not None:
-            return found if callable(found) else found.__get__  # type: ignore[no-any-return]
-    return None
-
-
 class Call(NamedTuple):
     """A call of a function of torch; in an exported program, of an operator that computes the same."""
 
@@ -147,3 +136,20 @@ class Call(NamedTuple):
         if len(dims) == 1:
             return dims[0]
         return key if -key <= result.dim() and result.shape[key] == size else None
+
+
+def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """The call of a function, or of an operator as a call of its function."""
+    function = _function_of(func) if isinstance(func, OPERATORS) else None
+    return Call(function or func, args, kwargs, func if function else None)
+
+
+def _function_of(operator: Any) -> Callable[..., Any] | None:
+    """The function that calls an operator of torch, such as `torch.softmax` for `aten.softmax.int`."""
+    packet = operator.overloadpacket if isinstance(operator, torch._ops.OpOverload) else operator
+    space, _, name = packet._qualified_op_name.partition("::")
+    for home in (torch, F, Tensor) if space == "aten" else ():
+        found = getattr(home, name.lstrip("_"), None)
+        if found is not None:
+            return found if callable(found) else found.__get__  # type: ignore[no-any-return]
+    return None

@@ -22,12 +22,11 @@ from attention_lab.attention.recording.by_hand.calls import (
     MIXING,
     MULTIPLICATION,
     NORMALIZE,
-    OPERATORS,
     SOFTMAX,
     SUBTRACTION,
     SUM,
     Call,
-    function_of,
+    called,
     listed,
 )
 from attention_lab.attention.recording.by_hand.contractions import (
@@ -83,8 +82,7 @@ class ByHand:
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
-        function = function_of(func) if isinstance(func, OPERATORS) else None
-        call = Call(function or func, args, kwargs, func if function else None)
+        call = called(func, args, kwargs)
         result = self._call(call)
         self._edges.see(call, result)
         return result
@@ -114,7 +112,8 @@ class ByHand:
             if func in MULTIPLICATION:
                 self._elementwise(factors(call), result)
             elif func in LINEAR and self._known.get(result) is None:
-                self._keep(result, of_layer(*factors(call)[:2], result))
+                x, matrix, *_ = factors(call)
+                self._keep(result, of_layer(x, matrix, result))
         return result
 
     def _softmax(self, scores: Tensor, key: int, result: Tensor, *, logarithm: bool) -> None:
@@ -281,6 +280,8 @@ class ByHand:
                 order = pooling(factor, values, weights.key)
                 if order:
                     self._known[result] = Weighted(weights, factor, order, values, pooled=True)
+                elif factor.shape == values.shape and weights.key == -1 and weights.map.scores is None:
+                    self._session.gates.add(weights.map.site.name)
                 return
         if all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both):
             self._elementwise_product = weakref.ref(result)

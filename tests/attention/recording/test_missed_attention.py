@@ -171,3 +171,19 @@ def test_attentive_modules_are_named() -> None:
 
     (message,) = _messages(AttentiveStatistics(D, D))
     assert "AttentiveStatistics" in message
+
+
+def test_a_gate_is_not_named() -> None:
+    """PatchTSMixer (2306.09364) multiplies features by their softmax."""
+
+    class GatedAttention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.softmax = nn.Linear(D, D), nn.Softmax(dim=-1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.softmax(self.layer(x))
+
+    assert not _messages(nn.Sequential(GatedAttention()))
+    (message,) = _messages(nn.Sequential(GatedAttention(), LinearAttention()))
+    assert "of '1' (LinearAttention), where" in message

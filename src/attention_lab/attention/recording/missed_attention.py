@@ -37,7 +37,7 @@ class _Ran:
 
 
 @contextmanager
-def unrecorded_named(session: Session) -> Iterator[None]:
+def missed_attention_named(session: Session) -> Iterator[None]:
     """Warn at the end of a recording of modules with attention in their class's name that it has missed."""
     ran: dict[str, str] = {}
     with ExitStack() as stack:
