@@ -14,9 +14,8 @@ from attention_lab.attention.attention import Attention
 from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
-from attention_lab.attention.recording.call_names import CallNames
 from attention_lab.attention.recording.results import Recording
-from attention_lab.attention.recording.site import CALL_MODULE, Place, Site, caller
+from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 from attention_lab.constructor_options import kind_of
 
