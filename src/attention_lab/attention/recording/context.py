@@ -41,11 +41,12 @@ def recording(
     The model computes the same results by the same paths: outputs, gradients and random numbers do not change
     by a single bit. The recording covers our own `Attention`, torch's `scaled_dot_product_attention`,
     `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the attention interfaces of
-    transformers, x-transformers, and hand-written attention (a softmax multiplied by the values), each under
-    the name of the module that calls it. Where a kernel does not form the weights, they are computed
-    separately from its queries, keys, masks, biases and sinks, in blocks of rows, without gradient. A warning
-    names any kernel that hides its weights, and modules whose class is called attention, but which compute
-    none that can be recorded. Outside the `with` block nothing is computed or stored.
+    transformers, x-transformers, and hand-written attention (a softmax, or another normaliser, multiplied by
+    the values), each under the name of the module that calls it. Where a kernel does not form the weights,
+    they are computed separately from its queries, keys, masks, biases and sinks, in blocks of rows, without
+    gradient. A warning names any kernel that hides its weights, modules with a softmax over the edges of a
+    graph, and modules whose class is called attention, but which compute none that can be recorded. Outside
+    the `with` block nothing is computed or stored.
 
     Args:
         model: the model that runs inside the block.

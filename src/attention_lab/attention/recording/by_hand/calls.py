@@ -21,6 +21,7 @@ DISTANCE = {torch.cdist}
 LINEAR = {F.linear}
 NORMALIZE = {F.normalize}
 MIXING = LINEAR | {torch.conv2d, F.layer_norm, F.batch_norm}  # heads: 2003.02436, 2103.11886
+_OF_WEIGHTS = DROPOUT | MIXING | NORMALIZE
 LAYERS = MIXING | {torch.addmm, torch.conv1d, torch.conv3d, F.group_norm, F.rms_norm}
 _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
 _VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
@@ -54,7 +55,7 @@ class Call(NamedTuple):
     @property
     def is_of_weights(self) -> bool:
         """Whether its result is weights if its argument is."""
-        return self.func in DROPOUT | MIXING | NORMALIZE or self.name in _FOLLOWED
+        return self.func in _OF_WEIGHTS or self.name in _FOLLOWED
 
     @property
     def is_view(self) -> bool:

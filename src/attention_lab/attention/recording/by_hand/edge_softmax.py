@@ -18,7 +18,7 @@ class EdgeSoftmax:
     """Warns where exponentials of scores are divided by their sums over groups of rows."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._any = session, False
         self._powers: Any = WeakTensorKeyDictionary()
         self._sums: Any = WeakTensorKeyDictionary()
 
@@ -26,7 +26,8 @@ class EdgeSoftmax:
         """Follow exponentials to their sums, and to the division by these sums."""
         if call.func in EXP:
             self._powers[result] = weakref.ref(result)
-        elif not self._powers:
+            self._any = True
+        elif not self._any:
             return
         elif call.name in _SUMS:
             self._follow(call, self._powers, result)

@@ -62,13 +62,14 @@ from attention_lab.attention.recording.weights import attended
 class ByHand:
     """Follows normalised scores until they are multiplied with values.
 
-    Scores are normalised by a softmax, or their exponentials by a division by their sum. They count as
-    attention if the product sums over the normalised dimension, and its other factor depends on the example.
+    Scores are normalised by a softmax, or their exponentials by a division by their sum, or by an unknown
+    function, as their values show. They count as attention if the product sums over the normalised dimension,
+    and its other factor depends on the example.
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
     not be a product either: this excludes the features of linear attention (2006.16236). There must also be
     as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
     Where weights have no dimension for queries, or are multiplied elementwise with values before the sum,
-    each score must be a product, or the only output of a layer: a router has one output for each expert.
+    each score must be a product, or an output of a layer for that position: a router normalises its outputs.
     """
 
     def __init__(self, session: Session) -> None:

@@ -6,7 +6,7 @@ from attention_lab.attention.recording.by_hand.calls import LAYERS, Call
 from attention_lab.attention.recording.by_hand.followed import Product, Scores
 from attention_lab.attention.recording.by_hand.times_values import of_example
 
-_MOST_HEADS = 64
+_MOST_HEADS = 32
 
 
 def is_of_positions(x: Tensor, vector: Tensor) -> bool:
