@@ -222,3 +222,23 @@ def test_pooling_with_several_heads() -> None:
             with recording(model := Pooling(pool, heads)) as weights:
                 model(torch.randn(B, L, D))
             assert torch.equal(weights[""][:, :, 0], model.expected.mT), pool.__name__
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_context_of_additive_scores_is_a_query(turned: bool) -> None:
+    """It is multiplied with keys at once, but not summed over its queries, as in linear attention."""
+
+    class Hops(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score = nn.Linear(D, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            weights = self.score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1)
+            context = weights @ x
+            scores = (x @ context.mT).mT if turned else context @ x.mT
+            return scores.softmax(-1) @ x
+
+    with recording(model := Hops()) as weights:
+        model(torch.randn(B, L, D))
+    assert list(weights) == ["", "#2"]

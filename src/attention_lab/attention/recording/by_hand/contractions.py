@@ -23,10 +23,12 @@ class Contraction:
             If only one query is there, and no dimension for it, a new last dimension stands for it. Empty if
             the product does not sum over the key.
         kept: the key's dimension in the result, counted from the end; None if the product sums over it.
+        query: the query's dimension in the result, counted from the end; None if it has none.
     """
 
     order: tuple[int, ...] = ()
     kept: int | None = None
+    query: int | None = None
 
 
 def factors(call: Call) -> list[Tensor]:
@@ -57,7 +59,8 @@ def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contrac
     if dims == 1:
         return Contraction((1, 0))
     if key == (-1 if place == 0 else -2):
-        return Contraction((*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2))
+        order = (*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2)
+        return Contraction(order, query=-2 if place == 0 else -1)
     return Contraction(kept=key if place == 0 else None)
 
 
@@ -103,8 +106,10 @@ def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contract
     of_output = [one for one in other if one in output]
     if not queries and not set(lead) < set(of_output):  # values with features, of these examples and heads
         return Contraction()
-    query = own.index(queries[-1]) if queries else len(own)
-    return Contraction((*map(own.index, lead), query, own.index(letter)))
+    if not queries:
+        return Contraction((*map(own.index, lead), len(own), own.index(letter)))
+    order = (*map(own.index, lead), own.index(queries[-1]), own.index(letter))
+    return Contraction(order, query=output.index(queries[-1]) - len(output))
 
 
 def _of_tensordot(call: Call, both: list[Tensor]) -> str:

@@ -76,9 +76,8 @@ class ByHand:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
         self._edges = EdgeSoftmax(session)
-        # The last elementwise product of two tensors that depend on the example: summed, it is a `Product`.
+        # The last elementwise products: of two tensors that depend on the example, and of one and a vector.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
-        # The last elementwise product with a vector: summed, it is `Scores`.
         self._times_vector: Callable[[], Tensor | None] = lambda: None
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -143,7 +142,7 @@ class ByHand:
             return result
         if of is self._elementwise_product():
             self._known[result] = Product(plain=False, batched=True)
-        elif of is self._times_vector() and dim == -1:
+        elif dim == -1 and of is self._times_vector():
             self._known[result] = Scores()
         elif isinstance(known, Weighted):
             if dim == known.weights.key:
@@ -190,7 +189,7 @@ class ByHand:
             if not isinstance(one, Tensor) or not one.is_floating_point():
                 continue
             if isinstance(known, Product) and call.func not in LAYERS:
-                self._known[one] = known if call.keeps_product else replace(known, plain=False, forget=None)
+                self._known[one] = known.after(call, found)
             elif isinstance(known, Scores):
                 self._keep(one, scores_after(call, known, found, one))
             elif isinstance(known, Exponentials | Sum) and call.is_of_weights:
@@ -255,17 +254,18 @@ class ByHand:
                     self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
-                    self._record(Weighted(weights, factor, how.order, both[1 - place], pooled), result)
+                    values = both[1 - place]
+                    self._record(Weighted(weights, factor, how.order, values, pooled, how.query), result)
                 return
-        self._product_of_others(both, result)
+        self._product_of_others(call, both, result)
 
-    def _product_of_others(self, both: list[Tensor], result: Tensor) -> None:
+    def _product_of_others(self, call: Call, both: list[Tensor], result: Tensor) -> None:
         """Keep what a product without weights is: scores, possibly."""
         if all(of_example(x, x) for x in both):
             dims, products = [x.dim() for x in both], [self._known.get(x) for x in both]
-            for known in products:  # keys times values of linear attention, now multiplied with queries
-                if isinstance(known, Product) and known.forget is not None:
-                    known.forget()
+            for place, known in enumerate(products):
+                if isinstance(known, Product) and known.forget and known.query in summed(call, both, place):
+                    known.forget()  # keys times values of linear attention, now multiplied with queries
             composed = any(map(is_composed, products))
             self._known[result] = Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
         elif is_of_positions(*both):

@@ -43,7 +43,7 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
         values = _four(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
-    return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget)
+    return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
 
 
 def of_example(x: Tensor, weights: Tensor) -> bool:
