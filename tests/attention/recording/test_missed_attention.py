@@ -184,6 +184,18 @@ def test_a_gate_is_not_named() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x * self.softmax(self.layer(x))
 
+    class AttentivePooling(GatedAttention):
+        """A gate, but summed over the positions, as in ECAPA-TDNN (2005.07143)."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = nn.Conv1d(D, D, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.mT * self.softmax(self.convolution(x.mT))).sum(-1)
+
     assert not _messages(nn.Sequential(GatedAttention()))
+    (message,) = _messages(nn.Sequential(AttentivePooling()))
+    assert "of '0' (AttentivePooling), where" in message
     (message,) = _messages(nn.Sequential(GatedAttention(), LinearAttention()))
     assert "of '1' (LinearAttention), where" in message

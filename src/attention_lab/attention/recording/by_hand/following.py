@@ -149,13 +149,14 @@ class ByHand:
                 self._record(known, result)
         elif isinstance(known, Exponentials | Weights) or call.func in LOGSUMEXP:
             self._known[result] = Sum(of, dim)
+            if isinstance(known, Weights) and dim == known.key:  # no gate: pooling of each feature
+                self._session.gates.discard(known.map.site.name)
         return result
 
     def _total(self, call: Call) -> Sum | None:
         """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
-        if len(call.args) != 2 or not isinstance(call.args[1], Tensor):
-            return None
-        total = self._known.get(call.args[1])
+        last = call.args[-1] if call.args else None
+        total = self._known.get(last) if isinstance(last, Tensor) else None
         return total if isinstance(total, Sum) and total.of is call.first else None
 
     def _normalised(self, call: Call) -> Any:
@@ -247,15 +248,14 @@ class ByHand:
             weights = self._weights(factor, partial(summed, call, both, place))
             if weights is not None:
                 del self._known[factor]
-                how = contraction(call, both, place, weights.key)
-                if is_composed(self._known.get(both[1 - place])):
+                how, other = contraction(call, both, place, weights.key), both[1 - place]
+                if is_composed(self._known.get(other)):
                     self._known[result] = Product(plain=False, composed=True)
                 elif how.kept is not None:
                     self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
-                    values = both[1 - place]
-                    self._record(Weighted(weights, factor, how.order, values, pooled, how.query), result)
+                    self._record(Weighted(weights, factor, how.order, other, pooled, how.query), result)
                 return
         self._product_of_others(call, both, result)
 
