@@ -263,3 +263,32 @@ def test_attention_in_several_places_of_a_module() -> None:
     assert {name: one.shape for name, one in weights.items()} == {
         name: (B, 1, 2 * L, count) for name, count in keys.items()
     }
+
+
+def test_calls_with_other_numbers_of_examples_or_heads_have_a_name_of_their_own() -> None:
+    """As in RegionViT (2106.02689), which attends to regions, then to what is in each region."""
+
+    class Attend(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.mT).softmax(-1) @ x  # type: ignore[no-any-return]
+
+    class Regions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend, self.fused = Attend(), nn.MultiheadAttention(D, 2, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in (self.attend, lambda x: self.fused(x, x, x)[0]):
+                x = layer(x)
+                x = layer(x.reshape(3 * B, L // 3, D)).reshape(B, L, D)
+            return x
+
+    with recording(model := Regions()) as weights:
+        model(torch.randn(B, L, D))
+        model(torch.randn(B, L, D))
+    assert {name: one.shape for name, one in weights.items()} == {
+        "attend": (B, 1, 2 * L, L),
+        "attend#2": (3 * B, 1, 2 * L // 3, L // 3),
+        "fused": (B, 2, 2 * L, L),
+        "fused#2": (3 * B, 2, 2 * L // 3, L // 3),
+    }

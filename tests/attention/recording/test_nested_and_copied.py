@@ -148,3 +148,35 @@ def test_a_call_under_vmap_is_left_alone_with_a_warning(make: type[nn.Module]) -
     assert torch.equal(found, wanted)
     assert all(one.shape[0] == 2 and one.isfinite().all() for one in weights.values())
     assert weights
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_layers_of_nested_tensors_are_not_followed(layout: torch.layout) -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.attention = nn.Linear(8, 16), nn.MultiheadAttention(16, 2, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.layer(x)
+            x = x.tanh().clone() if layout is torch.strided else x.unflatten(-1, (2, 8)).flatten(-2)
+            x = x.to_padded_tensor(0.0)  # type: ignore[operator]
+            return self.attention(x, x, x)[0]  # type: ignore[no-any-return]
+
+    nested = torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)], layout=layout)
+    with recording(model := Heads()) as weights:
+        model(nested)
+    assert weights["attention"].shape == (2, 2, 5, 5)
+
+
+def test_products_under_vmap_that_are_no_attention_are_not_named() -> None:
+    """Warnings are errors."""
+
+    class Memory(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.func.vmap(lambda one: (one @ one.mT).relu() @ one)(x)  # type: ignore[no-any-return]
+
+    with recording(model := Memory()) as weights:
+        model(torch.randn(2, 5, 8))
+    assert not weights

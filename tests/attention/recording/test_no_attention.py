@@ -20,7 +20,9 @@ class Experts(Other):
     def forward(self, x: Tensor) -> Tensor:
         gates = self.router(x).softmax(-1)
         outputs = torch.stack([expert(x) for expert in self.experts], 2)
-        return einsum("ble,bled->bld", gates, outputs) + (gates[..., None] * outputs).sum(2)
+        found = einsum("ble,bled->bld", gates, outputs) + (gates[..., None] * outputs).sum(2)
+        first = self.router(x).tanh().transpose(1, 2).softmax(1)  # the experts first
+        return found + (first.unsqueeze(-1) * outputs.transpose(1, 2)).sum(1)
 
 
 class OneQuery(Other):
@@ -99,12 +101,26 @@ class Kernels(Other):
 
 
 class Linear(Other):
-    """Linear attention whose keys are normalised over the positions (1812.01243), in two layouts."""
+    """Linear attention whose keys are normalised over the positions (1812.01243), and CoaT's (2104.06399)."""
 
     def forward(self, x: Tensor) -> Tensor:
         context = einsum("bdn,ben->bde", x.mT.softmax(-1), x.mT / L)
         found = einsum("bde,bdn->ben", context, x.mT.softmax(-2) * 0.3)
-        return found.mT + x.softmax(-1) @ (x.softmax(1).transpose(1, 2) @ x)
+        found = found.mT + x.softmax(-1) @ (x.softmax(1).transpose(1, 2) @ x)
+        context = x.softmax(1).transpose(1, 2) @ x
+        return found + x @ (0.1 * context) + x @ context
+
+
+class Inverse(Other):
+    """The iterations for a pseudoinverse in Nyströmformer (2102.03902), without the products with values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, eye = (x @ x.mT).softmax(-1), torch.eye(L)
+        z = weights.mT / (weights.sum(-1).max() * weights.sum(-2).max())
+        for _ in range(2):
+            product = weights @ z
+            z = 0.25 * z @ (13 * eye - product @ (15 * eye - product @ (7 * eye - product)))
+        return (x[:, :2] @ x.mT).softmax(-1) @ z
 
 
 class Losses(Other):
@@ -114,7 +130,7 @@ class Losses(Other):
 
 
 @pytest.mark.parametrize(
-    "kind", [Experts, OneQuery, Maps, Table, Layers, Convolution, Kernels, Linear, Losses]
+    "kind", [Experts, OneQuery, Maps, Table, Layers, Convolution, Kernels, Linear, Inverse, Losses]
 )
 def test_softmaxes_that_are_no_attention(kind: type[Other]) -> None:
     model = kind()

@@ -73,6 +73,12 @@ def exponentials(layer: "Decoder", q: Tensor, x: Tensor) -> tuple[Tensor, Tensor
     return weights.squeeze(2), (weights * x).sum(1)
 
 
+@style
+def vector_times_energies(layer: "Decoder", q: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (layer.vector * torch.tanh(layer.of_query(q).unsqueeze(1) + layer.of_key(x))).sum(-1).softmax(1)
+    return weights, (weights.unsqueeze(-1) * x).sum(1)
+
+
 class Decoder(nn.Module):
     """A layer that attends with one of the styles, two steps long."""
 
@@ -185,3 +191,54 @@ def test_words_then_sentences() -> None:
     with recording(model) as weights:
         model(torch.randn(2 * B, L, D))
     assert {name: one.shape for name, one in weights.items()} == {"": (2 * B, 1, 1, L), "#2": (B, 1, 1, 2)}
+
+
+def test_pooling_with_several_heads() -> None:
+    """Each head has an output of the layer, and the softmax runs over the positions."""
+
+    def own_values(weights: Tensor, x: Tensor) -> Tensor:
+        return (weights.unsqueeze(-1) * x.unflatten(-1, (2, D // 2))).sum(1).flatten(1)
+
+    def same_values(weights: Tensor, x: Tensor) -> Tensor:
+        return (weights.unsqueeze(-1) * x.unsqueeze(2)).sum(dim=1).flatten(1)
+
+    def einsum_of_own_values(weights: Tensor, x: Tensor) -> Tensor:
+        return einsum("blh,blhd->bhd", weights, x.unflatten(-1, (2, D // 2))).flatten(1)
+
+    class Pooling(nn.Module):
+        def __init__(self, pool: Callable[[Tensor, Tensor], Tensor], heads: int | None) -> None:
+            super().__init__()
+            self.energies, self.pool = nn.Linear(D, 2), pool
+            if heads:
+                self.num_heads = heads
+
+        def forward(self, x: Tensor) -> Tensor:
+            weights = torch.tanh(self.energies(x)).softmax(dim=1)
+            self.expected = weights.detach()
+            return self.pool(weights, x)
+
+    for pool in (own_values, same_values, einsum_of_own_values):
+        for heads in (None, 2):
+            with recording(model := Pooling(pool, heads)) as weights:
+                model(torch.randn(B, L, D))
+            assert torch.equal(weights[""][:, :, 0], model.expected.mT), pool.__name__
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_context_of_additive_scores_is_a_query(turned: bool) -> None:
+    """It is multiplied with keys at once, but not summed over its queries, as in linear attention."""
+
+    class Hops(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score = nn.Linear(D, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            weights = self.score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1)
+            context = weights @ x
+            scores = (x @ context.mT).mT if turned else context @ x.mT
+            return scores.softmax(-1) @ x
+
+    with recording(model := Hops()) as weights:
+        model(torch.randn(B, L, D))
+    assert list(weights) == ["", "#2"]

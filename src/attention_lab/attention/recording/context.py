@@ -12,13 +12,13 @@ from torch import nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recorder import Examples, Recorder, Selection, indices
 from attention_lab.attention.recording.flex import watched_flex_attention
+from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.hugging_face import watched_interface
+from attention_lab.attention.recording.missed_attention import missed_attention_named
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session, compiled_method
 from attention_lab.attention.recording.torch_modules import torch_forwards
-from attention_lab.attention.recording.unrecorded import unrecorded_named
-from attention_lab.attention.recording.unseen import unseen
 from attention_lab.attention.recording.x_transformers import x_transformers_forwards
 
 
@@ -41,11 +41,12 @@ def recording(
     The model computes the same results by the same paths: outputs, gradients and random numbers do not change
     by a single bit. The recording covers our own `Attention`, torch's `scaled_dot_product_attention`,
     `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the attention interfaces of
-    transformers, x-transformers, and hand-written attention (a softmax multiplied by the values), each under
-    the name of the module that calls it. Where a kernel does not form the weights, they are computed
-    separately from its queries, keys, masks, biases and sinks, in blocks of rows, without gradient. A warning
-    names any kernel that hides its weights, and modules whose class is called attention, but which compute
-    none that can be recorded. Outside the `with` block nothing is computed or stored.
+    transformers, x-transformers, and hand-written attention (a softmax, or another normaliser, multiplied by
+    the values), each under the name of the module that calls it. Where a kernel does not form the weights,
+    they are computed separately from its queries, keys, masks, biases and sinks, in blocks of rows, without
+    gradient. A warning names any kernel that hides its weights, modules with a softmax over the edges of a
+    graph, and modules whose class is called attention, but which compute none that can be recorded. Outside
+    the `with` block nothing is computed or stored.
 
     Args:
         model: the model that runs inside the block.
@@ -77,7 +78,7 @@ def recording(
             *_compiled(session),
         ]:
             stack.enter_context(_replaced(module, method, replacement))
-        stack.enter_context(unrecorded_named(session))
+        stack.enter_context(missed_attention_named(session))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
         _warn_of_scripts(session)

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attention_lab.attention.recording.function_modes import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.hugging_face import asked
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unseen import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
 _HOME = "torch.nn.attention.flex_attention"

@@ -12,16 +12,16 @@ import torch
 import torch.nn.functional as F
 
 from attention_lab.attention.recording.by_hand import ByHand
+from attention_lab.attention.recording.by_hand.calls import OPERATORS
+from attention_lab.attention.recording.function_modes import Watching
 from attention_lab.attention.recording.fused import fused_call
 from attention_lab.attention.recording.hugging_face import asked
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.torch_modules import record_projected
-from attention_lab.attention.recording.unseen import Watching
 
 _KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention}
 _KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
-_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
-_OPAQUE = re.compile(r"attention|attn|fmha", re.IGNORECASE)
+_OPAQUE = re.compile(r"attention|attn|fmha|softmax_csr", re.IGNORECASE)
 REMEDY = "choose one whose weights can be recorded, such as torch's scaled_dot_product_attention"
 
 
@@ -52,7 +52,7 @@ class RecordingMode(Watching):
             result = func(*args, **kwargs)
             self._functional(args, kwargs)
             return result
-        if isinstance(func, _OPERATORS):
+        if isinstance(func, OPERATORS):
             self._opaque(func)
         return self.by_hand.call(func, args, kwargs)
 
@@ -60,7 +60,8 @@ class RecordingMode(Watching):
         site = self.session.site()
         if site is not None:
             query = args[0] if args else kwargs["query"]
-            call = fused_call(site.heads(len(query)) if query.dim() == 3 else 1, *args, **kwargs)
+            heads = site.heads(len(query)) if query.dim() == 3 else site.number_of_heads
+            call = fused_call(heads, *args, **kwargs)
             inside = asked()
             self.session.record_call(site, call if inside is None else call.packed(*inside.query.shape[1:3]))
 
@@ -71,7 +72,7 @@ class RecordingMode(Watching):
 
     def _opaque(self, func: Callable[..., Any]) -> None:
         name = str(func)
-        if not name.startswith(("aten.", "prim")) and _OPAQUE.search(name):
+        if not name.startswith("prim") and _OPAQUE.search(name):
             site = self.session.site()
             if site is not None and asked() is None:
                 self.session.warn(site.name, f"torch.ops.{name}", REMEDY)

@@ -10,7 +10,7 @@ from attention_lab.attention.recording.weights import KernelCall
 
 
 def fused_call(
-    heads: int,
+    heads: int | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -23,7 +23,7 @@ def fused_call(
     """The call in four dimensions, from the arguments of the function.
 
     Args:
-        heads: the number of heads that the first of three dimensions contains.
+        heads: the number of heads that the first of three dimensions contains, or one of more than four is.
         query: `[..., Q, d]`, `[B H, Q, d]` or `[B, H, Q, d]`; nested tensors are padded.
         key: the same with K.
         value: unused.
@@ -55,12 +55,16 @@ def fused_call(
     return KernelCall(four(query, heads), four(key, heads), scale, mask, is_causal)
 
 
-def four(x: Tensor, heads: int) -> Tensor:
-    """`x` as `[B, H, rows, columns]`."""
+def four(x: Tensor, heads: int | None) -> Tensor:
+    """`x` as `[B, H, rows, columns]`. Of several dimensions, that of heads has their number."""
     if x.dim() == 2:
         return x[None, None]
     if x.dim() == 3:
-        return x.reshape(-1, heads, *x.shape[1:])
+        return x.reshape(-1, heads or 1, *x.shape[1:])
+    if x.dim() > 4 and x.shape[1:-2].numel() == heads:  # heads in groups
+        return x.flatten(1, -3)
+    dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
+    x = x.movedim(dims[0], -3) if x.dim() > 4 and len(dims) == 1 else x
     return x if x.dim() == 4 else x.flatten(0, -4)
 
 

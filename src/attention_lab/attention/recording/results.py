@@ -13,7 +13,8 @@ class Recording(Mapping[str, Tensor]):
     B is the number of selected examples; if heads or queries are selected, H and Q are their numbers. The
     weights are detached, and taken before dropout. Several calls of one attention, such as the steps of a
     decoder, are concatenated along the queries; where later calls have more keys, earlier ones are padded
-    with masked cells. A missing batch or head dimension becomes 1. A model that is itself the attention has
+    with masked cells. Calls with another number of examples or heads are `name#2`, `name#3`, and so on. A
+    missing batch or head dimension becomes 1. A model that is itself the attention has
     the name `""`, as in `named_modules`.
     """
 

@@ -16,11 +16,10 @@ from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
-from attention_lab.attention.recording.site import Place, Site
+from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
 _MOST_TOLD = 20  # names in an error
-_CALL_MODULE = nn.Module._call_impl.__code__
 
 
 def _list_of_names(names: object) -> tuple[str, ...]:
@@ -40,6 +39,7 @@ class Session:
     Attributes:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
+        gates: names of modules that multiply features by their softmax, which is no attention.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
@@ -57,9 +57,10 @@ class Session:
             for part in ([module] if not isinstance(module, Attention) else module.modules())
         }
         self._queries: dict[str, int] = {}
-        self._places: dict[str, tuple[int, list[Place]]] = {}
+        self._call_names = CallNames()
         self._warned: set[str] = set()
         self._hidden: set[str] = set()
+        self.gates: set[str] = set()
         self._check_names()
 
     def _check_names(self) -> None:
@@ -134,7 +135,7 @@ class Session:
         places: list[int] = []
         place: Place = ()
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and not (found is not None and frame.f_code is _CALL_MODULE):
+        while frame is not None and not (found is not None and frame.f_code is CALL_MODULE):
             places.append(frame.f_lasti)
             module = _first_argument(frame)
             if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
@@ -146,7 +147,9 @@ class Session:
             return None
         if self._is_mapped(found[0]):
             return None
-        return Site(found[0], found[1], keys_seen(found[1], inner.f_locals), (id(inner), place))
+        name, module = found
+        site = Site(name, module, keys_seen(module, inner.f_locals), (id(inner), place))
+        return site if site.number_of_heads else replace(site, caller=caller(frame, module, self._modules))
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""
@@ -159,19 +162,6 @@ class Session:
         self.warn(name, "torch.func.vmap", "record a call of the model without vmap")
         return True
 
-    def _numbered(self, site: Site) -> Site:
-        """The site; named `name#2` if it is the second place with attention in a call of the module."""
-        if site.place is None:
-            return site
-        call, place = site.place
-        last, places = self._places.get(site.name, (call, []))
-        places = places if last == call else []
-        if place not in places:
-            places.append(place)
-        self._places[site.name] = call, places
-        number = places.index(place) + 1
-        return replace(site, name=site.name if number == 1 else f"{site.name}#{number}", place=None)
-
     def record_call(self, site: Site, call: KernelCall, *, of_selected: bool = False) -> None:
         """Compute and keep the weights of one call of a kernel.
 
@@ -180,7 +170,7 @@ class Session:
             call: what it was given.
             of_selected: the call already contains only the selected examples.
         """
-        site = self._numbered(site)
+        site = replace(site, name=self._call_names.name(site, call.query.shape[:2]))
         queries = call.query.shape[2]
         before = self._count(site.name, queries)
         selection = replace(self.selection, examples=None) if of_selected else self.selection
@@ -201,7 +191,7 @@ class Session:
         Returns:
             A function that drops them again.
         """
-        name = self._numbered(site).name
+        name = self._call_names.name(site, weights.shape[:2])
         queries = weights.shape[2]
         before = self._count(name, queries)
         with torch._C.DisableTorchFunction(), torch.no_grad():
@@ -213,8 +203,16 @@ class Session:
                 replace(site, name=name), part, part != 0 if mask is None else self.selection(mask, before)
             )
 
+        dropped = False
+
         def forget() -> None:
+            nonlocal dropped
+            if dropped:
+                return
+            dropped = True
             self._queries[name] -= queries
+            if not self._queries[name]:
+                self._call_names.forget(site, name)
             if part.shape[2]:
                 self.result.drop(name)
 
@@ -246,10 +244,13 @@ class Session:
                 raise IndexError(f"recording: there is no query {query}: an attention had at most {longest}")
 
     def has_met(self, name: str) -> bool:
-        """Whether attention of a module, a part of it or one around it was recorded or named in a warning."""
+        """Whether attention of a module, a part of it or one around it was recorded or named in a warning.
+
+        True also for a gate, which has no attention.
+        """
         met = {one.partition("#")[0] for one, queries in self._queries.items() if queries} | self._hidden
         met |= {one for one, recorder in self._recorders.items() if recorder.queries}
-        return any(
+        return name in self.gates or any(
             not one or name in ("", one) or name.startswith(f"{one}.") or one.startswith(f"{name}.")
             for one in met
         )
@@ -281,8 +282,8 @@ def compiled_method(module: nn.Module) -> str | None:
 
 
 def _is_softmax(module: nn.Module) -> bool:
-    """Whether a module does no more than normalise scores."""
-    return type(module).__name__.endswith("Softmax")
+    """Whether a module does no more than normalise scores, or drop weights."""
+    return type(module).__name__.endswith(("Softmax", "Dropout"))
 
 
 def _first_argument(frame: FrameType) -> object:

@@ -1,12 +1,38 @@
-"""The module that computes an attention."""
+"""The module that computes an attention, and the name of each of its attentions."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from types import FrameType
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+
+CALL_MODULE = nn.Module._call_impl.__code__
 
 Place = tuple[int, ...]
 """The position in the code of each frame, from a module's method to the call of a function."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The module that calls one which does not know its number of heads.
+
+    Attributes:
+        numbers: its own numbers of heads.
+        sizes: the first two sizes of its input: examples, then positions, or the other way round.
+    """
+
+    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def heads(self, joined: int) -> int | None:
+        """The number of heads in a dimension of examples times heads; None if no number fits the input."""
+        for size in self.sizes:
+            if size == joined:
+                return None
+            if size and joined % size == 0 and joined // size in self.numbers:
+                return joined // size
+        return None
 
 
 @dataclass(frozen=True)
@@ -19,16 +45,23 @@ class Site:
         seen: the number of keys so far, if the cache holds only the last of them; see `caches`.
         place: the call of the module, and where in its code the attention is computed; None if a module
             computes only one.
+        caller: the module that calls it, if that knows a number of heads, and the module itself does not.
     """
 
     name: str
     module: nn.Module
     seen: int = 0
     place: tuple[int, Place] | None = None
+    caller: Caller | None = None
 
-    def heads(self, examples: int) -> int:
-        """The number of heads of the module, for tensors whose first dimension is examples times heads."""
-        return next((heads for heads in self._numbers_of_heads() if examples % heads == 0), 1)
+    def heads(self, joined: int) -> int:
+        """The number of heads, for tensors whose first dimension is examples times heads."""
+        own = next((heads for heads in self._numbers_of_heads() if joined % heads == 0), None)
+        return own or self.heads_of_caller(joined) or 1
+
+    def heads_of_caller(self, joined: int) -> int | None:
+        """The number of heads that the first dimension contains, judging by the input of the caller."""
+        return None if self.caller is None else self.caller.heads(joined)
 
     @property
     def number_of_heads(self) -> int | None:
@@ -37,6 +70,81 @@ class Site:
 
     def _numbers_of_heads(self) -> Iterator[int]:
         for name in ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads"):
-            heads = getattr(self.module, name, None)
+            heads = getattr(self.module, name, getattr(self.module, f"_{name}", None))
             if isinstance(heads, int) and heads > 0:
                 yield heads
+
+
+def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int]) -> Caller | None:
+    """The innermost module around another one that knows a number of heads.
+
+    Args:
+        frame: where the search starts, and goes outwards.
+        inside: the other module.
+        modules: identities of the modules of the model.
+    """
+    while frame is not None:
+        if frame.f_code is CALL_MODULE:
+            module, given = frame.f_locals["self"], _tensors(frame)
+            numbers = _counts(module) if module is not inside and id(module) in modules else ()
+            if numbers and given:
+                return Caller(numbers, tuple(given[0].shape[:2]))
+        frame = frame.f_back
+    return None
+
+
+def _tensors(frame: FrameType) -> list[Tensor]:
+    """The tensors that a module is called with."""
+    given: list[Any] = [*frame.f_locals["args"], *frame.f_locals["kwargs"].values()]
+    return [x for x in given if isinstance(x, Tensor)]
+
+
+def _counts(module: nn.Module) -> tuple[int, ...]:
+    """All numbers of heads that a module has, such as those that attend locally."""
+    return tuple(
+        value
+        for name, value in vars(module).items()
+        if type(value) is int and value > 1 and "head" in name and "dim" not in name and "size" not in name
+    )
+
+
+class CallNames:
+    """The names of the attentions of each module: its own name, then `name#2`, `name#3`, and so on.
+
+    Calls at one place of a module's code are steps of one attention. Another place, or another number of
+    examples or heads, is another attention.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[int, list[Place]]] = {}
+        self._known: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+
+    def name(self, site: Site, sizes: tuple[int, ...]) -> str:
+        """The name of a call; the numbers of its places begin anew with each call of the module.
+
+        Args:
+            site: the module that computes attention.
+            sizes: the number of examples, and of heads.
+        """
+        place = 0
+        if site.place is not None:
+            call, here = site.place
+            last, places = self._places.get(site.name, (call, []))
+            places = places if last == call else []
+            if here not in places:
+                places.append(here)
+            self._places[site.name] = call, places
+            place = places.index(here)
+        known = self._known.setdefault(site.name, [])
+        if (place, sizes) not in known:
+            known.append((place, sizes))
+        return _numbered(site.name, known.index((place, sizes)) + 1)
+
+    def forget(self, site: Site, name: str) -> None:
+        """Give the number of a name to another attention, if it was the last number."""
+        if name == _numbered(site.name, len(self._known[site.name])):
+            self._known[site.name].pop()
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}#{number}"

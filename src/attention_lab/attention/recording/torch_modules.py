@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention.recorder import Index
+from attention_lab.attention.recording.function_modes import Watching, unseen
 from attention_lab.attention.recording.fused import padded
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
-from attention_lab.attention.recording.unseen import Watching, unseen
 from attention_lab.attention.recording.weights import KernelCall
 from attention_lab.attention.torch_multihead import MultiheadAttention
 

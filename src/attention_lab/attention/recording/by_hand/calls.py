@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 LOG_SOFTMAX = {torch.log_softmax, F.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
 EXP = {torch.exp, Tensor.exp, Tensor.exp_}
@@ -18,16 +19,10 @@ MULTIPLICATION = {torch.mul, Tensor.mul, Tensor.__mul__, torch.multiply, Tensor.
 DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
 DISTANCE = {torch.cdist}
 LINEAR = {F.linear}
-MIXING = LINEAR | {torch.conv2d}  # talking heads (2003.02436)
-LAYERS = MIXING | {
-    torch.addmm,
-    torch.conv1d,
-    torch.conv3d,
-    F.layer_norm,
-    F.group_norm,
-    F.rms_norm,
-    F.batch_norm,
-}
+NORMALIZE = {F.normalize}
+MIXING = LINEAR | {torch.conv2d, F.layer_norm, F.batch_norm}  # heads: 2003.02436, 2103.11886
+_OF_WEIGHTS = DROPOUT | MIXING | NORMALIZE
+LAYERS = MIXING | {torch.addmm, torch.conv1d, torch.conv3d, F.group_norm, F.rms_norm}
 _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
 _VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
 _VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
@@ -45,11 +40,12 @@ def listed(x: Any) -> Any:
 
 
 class Call(NamedTuple):
-    """A call of a function of torch."""
+    """A call of a function of torch; in an exported program, of an operator that computes the same."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    operator: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
@@ -59,7 +55,7 @@ class Call(NamedTuple):
     @property
     def is_of_weights(self) -> bool:
         """Whether its result is weights if its argument is."""
-        return self.func in DROPOUT or self.func in MIXING or self.name in _FOLLOWED
+        return self.func in _OF_WEIGHTS or self.name in _FOLLOWED
 
     @property
     def is_view(self) -> bool:
@@ -92,9 +88,27 @@ class Call(NamedTuple):
             return None
         return dim if dim < 0 else dim - of.dim()
 
+    @property
+    def mixed(self) -> int:
+        """The dimension that a function of `MIXING` mixes, counted from the end."""
+        if self.func is F.batch_norm:
+            return 1 - int(self.first.dim())
+        return -3 if self.func is torch.conv2d else -1
+
+    @property
+    def divided_by_sum(self) -> int | None:
+        """The dimension over which `F.normalize` divides by the sum; None if it is by another norm."""
+        norm, dim = (
+            self.kwargs.get(name, self.args[place] if len(self.args) > place else default)
+            for name, place, default in (("p", 1, 2.0), ("dim", 2, 1))
+        )
+        if norm != 1 or not isinstance(dim, int):
+            return None
+        return dim if dim < 0 else dim - self.first.dim()
+
     def __call__(self) -> Any:
         """The result."""
-        return self.func(*self.args, **self.kwargs)
+        return (self.operator or self.func)(*self.args, **self.kwargs)
 
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments that determine what its result is."""
@@ -103,7 +117,9 @@ class Call(NamedTuple):
 
     def of(self, found: Tensor, other: Tensor) -> Any:
         """The result with another tensor of the same shape in place of `found`."""
-        func: Callable[..., Any] = Tensor.reshape if self.name == "view" else self.func  # strides may differ
+        func = self.operator or self.func
+        if self.name == "view":  # strides may differ
+            func = torch.Tensor.reshape
         args = [other if x is found else x for x in self.args]
         return func(*args, **{name: other if x is found else x for name, x in self.kwargs.items()})
 
@@ -121,3 +137,20 @@ class Call(NamedTuple):
         if len(dims) == 1:
             return dims[0]
         return key if -key <= result.dim() and result.shape[key] == size else None
+
+
+def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """The call of a function, or of an operator as a call of its function."""
+    function = _function_of(func) if isinstance(func, OPERATORS) else None
+    return Call(function or func, args, kwargs, func if function else None)
+
+
+def _function_of(operator: Any) -> Callable[..., Any] | None:
+    """The function that calls an operator of torch, such as `torch.softmax` for `aten.softmax.int`."""
+    packet = operator.overloadpacket if isinstance(operator, torch._ops.OpOverload) else operator
+    space, _, name = packet._qualified_op_name.partition("::")
+    for home in (torch, F, Tensor) if space == "aten" else ():
+        found = getattr(home, name.lstrip("_"), None)
+        if found is not None:
+            return found if callable(found) else found.__get__  # type: ignore[no-any-return]
+    return None

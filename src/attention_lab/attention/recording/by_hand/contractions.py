@@ -23,10 +23,12 @@ class Contraction:
             If only one query is there, and no dimension for it, a new last dimension stands for it. Empty if
             the product does not sum over the key.
         kept: the key's dimension in the result, counted from the end; None if the product sums over it.
+        query: the query's dimension in the result, counted from the end; None if it has none.
     """
 
     order: tuple[int, ...] = ()
     kept: int | None = None
+    query: int | None = None
 
 
 def factors(call: Call) -> list[Tensor]:
@@ -57,19 +59,28 @@ def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contrac
     if dims == 1:
         return Contraction((1, 0))
     if key == (-1 if place == 0 else -2):
-        return Contraction((*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2))
+        order = (*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2)
+        return Contraction(order, query=-2 if place == 0 else -1)
     return Contraction(kept=key if place == 0 else None)
+
+
+def summed(call: Call, both: list[Tensor], place: int) -> list[int]:
+    """The dimensions of a factor over which a product sums, counted from the end."""
+    return [dim for dim in range(-both[place].dim(), 0) if contraction(call, both, place, dim).order]
 
 
 def pooling(weights: Tensor, values: Tensor, key: int) -> tuple[int, ...]:
     """The order of weights that are multiplied elementwise with values; empty if it does not show.
 
-    The weights must be the same for all features: only that dimension differs. It stands for the query.
+    The weights must be the same for all features: in that dimension, they have size 1. It stands for the
+    query. In another, the values may be the same for all heads.
     """
     if weights.dim() != values.dim() or not values.is_floating_point():  # a mask
         return ()
     dims = range(weights.dim())
-    features = [dim for dim in dims if weights.shape[dim] != values.shape[dim]]
+    features = [dim for dim in dims if values.shape[dim] not in (1, weights.shape[dim])]
+    if weights.shape[key] != values.shape[key]:
+        return ()
     if len(features) != 1 or weights.shape[features[0]] != 1 or features[0] - len(dims) == key:
         return ()
     return (*(dim for dim in dims if dim not in (features[0], key + len(dims))), features[0], key + len(dims))
@@ -95,8 +106,10 @@ def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contract
     of_output = [one for one in other if one in output]
     if not queries and not set(lead) < set(of_output):  # values with features, of these examples and heads
         return Contraction()
-    query = own.index(queries[-1]) if queries else len(own)
-    return Contraction((*map(own.index, lead), query, own.index(letter)))
+    if not queries:
+        return Contraction((*map(own.index, lead), len(own), own.index(letter)))
+    order = (*map(own.index, lead), own.index(queries[-1]), own.index(letter))
+    return Contraction(order, query=output.index(queries[-1]) - len(output))
 
 
 def _of_tensordot(call: Call, both: list[Tensor]) -> str:

@@ -1,10 +1,11 @@
 """What is known of a tensor on the way from scores to weights times values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from attention_lab.attention.recording.by_hand.calls import Call
 from attention_lab.attention.recording.site import Site
 
 
@@ -15,17 +16,35 @@ class Product:
     Attributes:
         plain: it has been scaled at most.
         batched: both tensors have a dimension for the examples, which a table of keys has not.
+        composed: it is a product of weights with weights, and not yet with values.
         forget: drops it from the recording, if it was recorded as weights times values.
+        query: the dimension of the queries of these weights, counted from the end.
     """
 
     plain: bool = True
     batched: bool = False
+    composed: bool = False
     forget: Callable[[], None] | None = None
+    query: int | None = None
+
+    def after(self, call: Call, found: Tensor) -> "Product":
+        """What it is after a function, which is no layer, of the product `found`."""
+        if not call.keeps_product:
+            return replace(self, plain=False, forget=None)
+        if self.query is None or not call.is_view:
+            return self
+        return replace(self, query=call.moved(self.query, found))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """One number for each position: the features of the position times a vector."""
+    """One number for each position, or one for each head: the features of the position times a vector.
+
+    Attributes:
+        heads: the dimension of the heads, counted from the end; None if there is only one.
+    """
+
+    heads: int | None = None
 
 
 @dataclass
@@ -89,6 +108,7 @@ class Weighted:
         order: their dimensions, as in `Contraction`.
         values: the values.
         pooled: the weights have no dimension of their own for queries.
+        query: the dimension of the queries in the product, counted from the end.
     """
 
     weights: Weights
@@ -96,6 +116,7 @@ class Weighted:
     order: tuple[int, ...]
     values: Tensor
     pooled: bool
+    query: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,3 +132,8 @@ class Sum:
 
     of: Tensor
     key: int
+
+
+def is_composed(known: object) -> bool:
+    """Whether a tensor contains weights, which are not values if they are multiplied with other weights."""
+    return isinstance(known, Weights) or (isinstance(known, Product) and known.composed)

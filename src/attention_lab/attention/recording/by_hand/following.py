@@ -1,8 +1,9 @@
 """Attention that a model computes from basic operations: softmax, possibly dropout, product with values."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,13 +21,22 @@ from attention_lab.attention.recording.by_hand.calls import (
     LOGSUMEXP,
     MIXING,
     MULTIPLICATION,
+    NORMALIZE,
     SOFTMAX,
     SUBTRACTION,
     SUM,
     Call,
+    called,
     listed,
 )
-from attention_lab.attention.recording.by_hand.contractions import PRODUCTS, contraction, factors, pooling
+from attention_lab.attention.recording.by_hand.contractions import (
+    PRODUCTS,
+    contraction,
+    factors,
+    pooling,
+    summed,
+)
+from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
 from attention_lab.attention.recording.by_hand.followed import (
     Exponentials,
     Map,
@@ -35,7 +45,15 @@ from attention_lab.attention.recording.by_hand.followed import (
     Sum,
     Weighted,
     Weights,
+    is_composed,
 )
+from attention_lab.attention.recording.by_hand.scores import (
+    is_of_positions,
+    of_layer,
+    scores_after,
+    scores_over,
+)
+from attention_lab.attention.recording.by_hand.stochastic import recognised
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import attended
@@ -44,24 +62,33 @@ from attention_lab.attention.recording.weights import attended
 class ByHand:
     """Follows normalised scores until they are multiplied with values.
 
-    Scores are normalised by a softmax, or their exponentials by a division by their sum. They count as
-    attention if the product sums over the normalised dimension, and its other factor depends on the example.
+    Scores are normalised by a softmax, or their exponentials by a division by their sum, or by an unknown
+    function, as their values show. They count as attention if the product sums over the normalised dimension,
+    and its other factor depends on the example.
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
     not be a product either: this excludes the features of linear attention (2006.16236). There must also be
     as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
     Where weights have no dimension for queries, or are multiplied elementwise with values before the sum,
-    each score must be a product, or the only output of a layer: a router has one output for each expert.
+    each score must be a product, or an output of a layer for that position: a router normalises its outputs.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
-        # The last elementwise product of two tensors that depend on the example: summed, it is a `Product`.
+        self._edges = EdgeSoftmax(session)
+        # The last elementwise products: of two tensors that depend on the example, and of one and a vector.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
+        self._times_vector: Callable[[], Tensor | None] = lambda: None
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
-        call = Call(func, args, kwargs)
+        call = called(func, args, kwargs)
+        result = self._call(call)
+        self._edges.see(call, result)
+        return result
+
+    def _call(self, call: Call) -> Any:
+        func = call.func
         if func in PRODUCTS or func in DISTANCE:
             result = call()
             self._product(call, result)
@@ -77,11 +104,16 @@ class ByHand:
         elif self._known and (func in DIVISION or func in SUBTRACTION) and self._total(call) is not None:
             result = self._normalised(call)
         else:
+            if func in DROPOUT and (
+                weights := self._weights(call.first, lambda: range(-1, -call.first.dim(), -1))
+            ):
+                self._known[call.first] = weights
             result = self._follow(call) if self._known else call()
             if func in MULTIPLICATION:
                 self._elementwise(factors(call), result)
-            elif func in LINEAR and _is_of_positions(*factors(call)[:2]) and self._known.get(result) is None:
-                self._known[result] = Scores()
+            elif func in LINEAR and self._known.get(result) is None:
+                x, matrix, *_ = factors(call)
+                self._keep(result, of_layer(x, matrix, result))
         return result
 
     def _softmax(self, scores: Tensor, key: int, result: Tensor, *, logarithm: bool) -> None:
@@ -89,7 +121,8 @@ class ByHand:
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 mask = attended(scores.detach())
-            found = Map(site, _scores(self._known.get(scores)), result.detach(), mask, result.shape[key])
+            known = scores_over(self._known.get(scores), key)
+            found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
 
     def _exponentials(self, call: Call) -> Any:
@@ -99,7 +132,7 @@ class ByHand:
             known.map.weights = result.detach()
             self._known[result] = replace(known, logarithm=False)
         elif result.dim() > 1:
-            self._known[result] = Exponentials(_scores(known))
+            self._known[result] = Exponentials(known if isinstance(known, Product | Scores) else None)
         return result
 
     def _sum(self, call: Call) -> Any:
@@ -109,18 +142,21 @@ class ByHand:
             return result
         if of is self._elementwise_product():
             self._known[result] = Product(plain=False, batched=True)
+        elif dim == -1 and of is self._times_vector():
+            self._known[result] = Scores()
         elif isinstance(known, Weighted):
             if dim == known.weights.key:
                 self._record(known, result)
         elif isinstance(known, Exponentials | Weights) or call.func in LOGSUMEXP:
             self._known[result] = Sum(of, dim)
+            if isinstance(known, Weights) and dim == known.key:  # no gate: pooling of each feature
+                self._session.gates.discard(known.map.site.name)
         return result
 
     def _total(self, call: Call) -> Sum | None:
         """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
-        if len(call.args) != 2 or not isinstance(call.args[1], Tensor):
-            return None
-        total = self._known.get(call.args[1])
+        last = call.args[-1] if call.args else None
+        total = self._known.get(last) if isinstance(last, Tensor) else None
         return total if isinstance(total, Sum) and total.of is call.first else None
 
     def _normalised(self, call: Call) -> Any:
@@ -133,7 +169,8 @@ class ByHand:
         elif isinstance(known, Exponentials):
             site = self._session.site()
             if site is not None:
-                found = Map(site, known.scores, result.detach(), None, result.shape[total.key])
+                scores = scores_over(known.scores, total.key)
+                found = Map(site, scores, result.detach(), None, result.shape[total.key])
                 self._known[result] = Weights(found, total.key, None)
         else:
             self._softmax(call.first, total.key, result, logarithm=True)
@@ -153,10 +190,21 @@ class ByHand:
             if not isinstance(one, Tensor) or not one.is_floating_point():
                 continue
             if isinstance(known, Product) and call.func not in LAYERS:
-                self._known[one] = known if call.keeps_product else replace(known, plain=False, forget=None)
-            elif isinstance(known, Exponentials | Scores | Sum) and call.is_of_weights:
+                self._known[one] = known.after(call, found)
+            elif isinstance(known, Scores):
+                self._keep(one, scores_after(call, known, found, one))
+            elif isinstance(known, Exponentials | Sum) and call.is_of_weights:
                 self._known[one] = known
         return result
+
+    def _weights(self, x: Tensor, dims: Callable[[], Iterable[int]]) -> Weights | None:
+        """What is known of weights, or scores that an unknown function has normalised over one of `dims`."""
+        known = self._known.get(x)
+        if isinstance(known, Weights):
+            return None if known.logarithm else known
+        if is_composed(known) or not (known == Scores() or (isinstance(known, Product) and not known.plain)):
+            return None
+        return recognised(self._session, known, x, dims)
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:
@@ -175,9 +223,10 @@ class ByHand:
             if call.is_view:
                 key = call.moved(weights.key, found)
                 mask = None if mask is None or key is None else call.of(found, mask)
+            elif call.func in NORMALIZE:
+                key = call.divided_by_sum
             elif call.func in MIXING:
-                summed = -3 if call.func is torch.conv2d else -1
-                key = None if key == summed or found is not call.first else key
+                key = None if key == call.mixed or found is not call.first else key
                 mask = None
             elif result.shape != shape:
                 key = None
@@ -195,21 +244,31 @@ class ByHand:
         both = factors(call)
         if len(both) != 2:
             return
-        for place, factor in enumerate(both):
-            weights = self._known.get(factor) if call.func in PRODUCTS else None
-            if isinstance(weights, Weights) and not weights.logarithm:
+        for place, factor in enumerate(both if call.func in PRODUCTS else ()):
+            weights = self._weights(factor, partial(summed, call, both, place))
+            if weights is not None:
                 del self._known[factor]
-                how = contraction(call, both, place, weights.key)
-                if how.kept is not None:
+                how, other = contraction(call, both, place, weights.key), both[1 - place]
+                if is_composed(self._known.get(other)):
+                    self._known[result] = Product(plain=False, composed=True)
+                elif how.kept is not None:
                     self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
-                    self._record(Weighted(weights, factor, how.order, both[1 - place], pooled), result)
+                    self._record(Weighted(weights, factor, how.order, other, pooled, how.query), result)
                 return
+        self._product_of_others(call, both, result)
+
+    def _product_of_others(self, call: Call, both: list[Tensor], result: Tensor) -> None:
+        """Keep what a product without weights is: scores, possibly."""
         if all(of_example(x, x) for x in both):
-            dims = [x.dim() for x in both]
-            self._known[result] = Product(batched=min(dims) > 2 or result.dim() < max(dims))
-        elif _is_of_positions(*both):
+            dims, products = [x.dim() for x in both], [self._known.get(x) for x in both]
+            for place, known in enumerate(products):
+                if isinstance(known, Product) and known.forget and known.query in summed(call, both, place):
+                    known.forget()  # keys times values of linear attention, now multiplied with queries
+            composed = any(map(is_composed, products))
+            self._known[result] = Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
+        elif is_of_positions(*both):
             self._known[result] = Scores()
 
     def _elementwise(self, both: list[Tensor], result: Tensor) -> None:
@@ -217,28 +276,25 @@ class ByHand:
         if len(both) < 2:
             return
         for factor, values in (both, both[::-1]) if self._known else ():
-            weights = self._known.get(factor)
-            if isinstance(weights, Weights) and not weights.logarithm:
+            weights = self._weights(factor, lambda: ())
+            if weights is not None:
                 order = pooling(factor, values, weights.key)
                 if order:
                     self._known[result] = Weighted(weights, factor, order, values, pooled=True)
+                elif factor.shape == values.shape and weights.key == -1 and weights.map.scores is None:
+                    self._session.gates.add(weights.map.site.name)
                 return
         if all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both):
             self._elementwise_product = weakref.ref(result)
+        elif is_of_positions(*both) or is_of_positions(*both[::-1]):
+            self._times_vector = weakref.ref(result)
 
     def _record(self, product: Weighted, result: Tensor) -> None:
         """Record weights times values, and keep what is then known of the result."""
         if of_example(product.values, product.factor):
-            known = record_times_values(self._session, product, self._known.get(product.values))
-            if known is not None:
-                self._known[result] = known
+            self._keep(result, record_times_values(self._session, product, self._known.get(product.values)))
 
-
-def _scores(known: object) -> Product | Scores | None:
-    """What is known of a tensor, if it is scores."""
-    return known if isinstance(known, Product | Scores) else None
-
-
-def _is_of_positions(x: Tensor, vector: Tensor) -> bool:
-    """Whether a product has one number for each position: that of its features and a vector."""
-    return of_example(x, x) and not x.is_nested and vector.numel() == x.shape[-1]
+    def _keep(self, x: Tensor, known: Product | Scores | None) -> None:
+        """Keep what is known of a tensor, if anything is."""
+        if known is not None:
+            self._known[x] = known

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.followed import Product, Weighted, Weights
+from attention_lab.attention.recording.by_hand.followed import Map, Product, Scores, Weighted
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
@@ -17,15 +17,13 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
     """
     weights, factor, order = product.weights, product.factor, product.order
     found = weights.map
-    if isinstance(known, Weights):  # a composition of two maps, which is not yet multiplied with values
-        return None
     if isinstance(known, Product) and known.plain and not found.paired:
         if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
             known.forget()
         return None
     if product.pooled and not found.of_positions:
         return None
-    if (product.pooled or not found.paired) and not _has_heads_of(found.site, factor, order):
+    if (product.pooled or not found.paired) and not _has_heads_of(found, factor, order):
         return None
     values, mask = factor.detach() if weights.before is None else weights.before, weights.mask
     is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
@@ -40,7 +38,7 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
         values = _four(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
-    return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget)
+    return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
 
 
 def of_example(x: Tensor, weights: Tensor) -> bool:
@@ -50,21 +48,22 @@ def of_example(x: Tensor, weights: Tensor) -> bool:
     return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
 
 
-def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
+def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
-    heads = site.number_of_heads
-    return heads in (None, 1) if len(order) < 4 else _four(x, order, site).shape[1] == heads
+    heads = found.site.number_of_heads
+    if len(order) < 4:  # a graph, for example, has heads, but no batch
+        return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
+    if heads is None and isinstance(found.scores, Scores) and found.scores.heads is not None:
+        return True
+    return _four(x, order, found.site).shape[1] == heads
 
 
 def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
-    """Weights as `[B, H, Q, K]`. Of several other dimensions, that of heads is the one of their number."""
+    """Weights as `[B, H, Q, K]`."""
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
         return four(x, site.heads(len(x)))
-    if x.dim() > 4:
-        heads = site.number_of_heads
-        if x.shape[1:-2].numel() == heads:  # heads in groups
-            return x.flatten(1, -3)
-        dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
-        x = x.movedim(dims[0], -3) if len(dims) == 1 else x
-    return four(x, 1)
+    heads = site.heads_of_caller(len(x)) if x.dim() == 4 else None
+    if heads:  # the other dimension is that of windows
+        return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
+    return four(x, site.number_of_heads)

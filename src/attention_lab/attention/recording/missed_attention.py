@@ -10,7 +10,7 @@ from torch import nn
 
 from attention_lab.attention.recording.session import Session
 
-_ATTENTION = re.compile("(attention|attn)(?!output)", re.IGNORECASE)  # no AttentionOutput
+_ATTENTION = re.compile("(attention|attentive|attn)(?!output)", re.IGNORECASE)  # no AttentionOutput
 _MOST_NAMED = 3
 
 
@@ -37,7 +37,7 @@ class _Ran:
 
 
 @contextmanager
-def unrecorded_named(session: Session) -> Iterator[None]:
+def missed_attention_named(session: Session) -> Iterator[None]:
     """Warn at the end of a recording of modules with attention in their class's name that it has missed."""
     ran: dict[str, str] = {}
     with ExitStack() as stack:

@@ -129,3 +129,73 @@ def test_nothing_is_left_behind_and_copies_are_their_own() -> None:
         copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
         for one in copies:
             one(torch.randn(B, L, D))  # not the model: no warning
+
+
+class Edges(nn.Module):
+    """Graph attention over edges, as libraries write it: a softmax over the edges to the same node."""
+
+    def __init__(self, sums: str) -> None:
+        super().__init__()
+        self.score, self.sums = nn.Linear(D, 2), sums
+
+    def forward(self, x: Tensor) -> Tensor:
+        source, target = torch.tensor([[0, 1, 2, 3], [1, 1, 0, 0]])
+        powers = self.score(x[0, source]).exp()
+        if self.sums == "scatter":
+            index = target[:, None].expand(4, 2)
+            sums = powers.new_zeros(L, 2).scatter_add_(0, index, powers) + 1e-16
+        elif self.sums == "index":
+            sums = torch.zeros(L, 2).index_add(0, target, powers)
+        else:
+            sums = torch.zeros(L, 2).scatter_reduce(0, target[:, None].expand(4, 2), powers, reduce="sum")
+        weights = powers / (sums.index_select(0, target) if self.sums == "scatter" else sums[target])
+        return torch.zeros(L, D).index_add(0, target, weights.mean(1, keepdim=True) * x[0, source])
+
+
+@pytest.mark.parametrize("sums", ["scatter", "index", "reduce"])
+def test_a_softmax_over_edges_is_named(sums: str) -> None:
+    model = nn.Sequential(SelfAttention(), Edges(sums), nn.Unflatten(0, (1, L)), Edges(sums))
+    x = torch.randn(B, L, D)
+    plain = model(x)
+    with pytest.warns(UserWarning, match="edges") as caught, recording(model):
+        assert torch.equal(model(x), plain)
+    (message,) = [str(one.message) for one in caught]
+    assert message.startswith("recording: '1' computes attention in a softmax over the edges of a graph")
+    assert "return_attention_weights=True" in message
+    assert not _messages(model, names=["0"])
+
+
+def test_attentive_modules_are_named() -> None:
+    class AttentiveStatistics(nn.Linear):
+        pass
+
+    (message,) = _messages(AttentiveStatistics(D, D))
+    assert "AttentiveStatistics" in message
+
+
+def test_a_gate_is_not_named() -> None:
+    """PatchTSMixer (2306.09364) multiplies features by their softmax."""
+
+    class GatedAttention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.softmax = nn.Linear(D, D), nn.Softmax(dim=-1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.softmax(self.layer(x))
+
+    class AttentivePooling(GatedAttention):
+        """A gate, but summed over the positions, as in ECAPA-TDNN (2005.07143)."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = nn.Conv1d(D, D, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.mT * self.softmax(self.convolution(x.mT))).sum(-1)
+
+    assert not _messages(nn.Sequential(GatedAttention()))
+    (message,) = _messages(nn.Sequential(AttentivePooling()))
+    assert "of '0' (AttentivePooling), where" in message
+    (message,) = _messages(nn.Sequential(GatedAttention(), LinearAttention()))
+    assert "of '1' (LinearAttention), where" in message

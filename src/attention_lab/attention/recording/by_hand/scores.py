@@ -1,0 +1,40 @@
+"""Scores that a layer computes, each from the features of one position."""
+
+from torch import Tensor
+
+from attention_lab.attention.recording.by_hand.calls import LAYERS, Call
+from attention_lab.attention.recording.by_hand.followed import Product, Scores
+from attention_lab.attention.recording.by_hand.times_values import of_example
+
+_MOST_HEADS = 32
+
+
+def is_of_positions(x: Tensor, vector: Tensor) -> bool:
+    """Whether a product has one number for each position: that of its features and a vector."""
+    return of_example(x, x) and not x.is_nested and vector.numel() == x.shape[-1]
+
+
+def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
+    """The output of a linear layer, if it may be scores of one head or a few."""
+    if is_of_positions(x, matrix):
+        return Scores()
+    if type(output) is not Tensor or output.is_nested or not of_example(x, x):
+        return None
+    return Scores(heads=-1) if 1 < output.shape[-1] <= _MOST_HEADS else None
+
+
+def scores_after(call: Call, known: Scores, found: Tensor, result: Tensor) -> Scores | None:
+    """What a function makes of scores: it may be any activation, but no layer."""
+    if call.func in LAYERS or not (call.is_of_weights or result.shape == found.shape):
+        return None
+    if known.heads is None or not call.is_view:
+        return known
+    heads = call.moved(known.heads, found)
+    return None if heads is None else Scores(heads)
+
+
+def scores_over(known: object, key: int) -> Product | Scores | None:
+    """What is known of scores over keys; a router, whose outputs are normalised, has none."""
+    if isinstance(known, Product) or (isinstance(known, Scores) and known.heads != key):
+        return known
+    return None

@@ -1,0 +1,114 @@
+"""Heads, examples and windows that share a dimension are told apart."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attention_lab.attention import recording
+
+B, H, W, L, D = 2, 4, 3, 6, 8
+
+
+class DotProduct(nn.Module):
+    """It does not know the number of heads, as in "Dive into Deep Learning"."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.bmm((q @ k.mT).softmax(-1), v)
+
+
+class Fused(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class Local(nn.Module):
+    """Attention in windows of L positions, each with the next."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.unflatten(1, (W, L)) for x in (q, k, v))
+        k, v = (torch.cat([x, x.roll(-1, 1)], 2) for x in (k, v))
+        return ((q @ k.mT).softmax(-1) @ v).flatten(1, 2)
+
+
+class Outer(nn.Module):
+    def __init__(self, inner: nn.Module, name: str = "n_heads") -> None:
+        super().__init__()
+        self.inner = inner
+        self.projections = nn.Linear(H * D, 3 * H * D)
+        setattr(self, name, H)
+
+    def forward(self, x: Tensor, names: list[str] | None = None) -> Tensor:
+        parts = [one.unflatten(-1, (H, D)).transpose(1, 2) for one in self.projections(x).chunk(3, -1)]
+        q, k, v = (part.flatten(0, 1) for part in parts)
+        self.scores = (q @ k.mT).detach()
+        x = self.inner(q, k, v)  # the variable no longer holds the input
+        return x.unflatten(0, (-1, H)).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("inner", [DotProduct, Fused])
+@pytest.mark.parametrize("name", ["num_heads", "n_local_attn_heads"])
+@pytest.mark.parametrize("keyword", [False, True])
+def test_the_caller_knows_the_heads(inner: type[nn.Module], name: str, keyword: bool) -> None:
+    model, x = nn.Sequential(nn.Identity(), Outer(inner(), name)), torch.randn(B, L, H * D)
+    with recording(model[1] if keyword else model) as weights:
+        model[1](names=None, x=x) if keyword else model(x)
+    (found,) = weights.values()
+    scale = 1.0 if inner is DotProduct else D**-0.5
+    assert torch.allclose(found, (model[1].scores * scale).softmax(-1).unflatten(0, (B, H)), atol=1e-6)
+
+
+def test_a_number_of_heads_that_does_not_fit_the_examples_is_not_used() -> None:
+    """Sixteen examples of one head, and not four of four, even if there are four positions."""
+
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.num_heads = DotProduct(), H
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x, x, x)  # type: ignore[no-any-return]
+
+    for length in (4, L):
+        with recording(model := Pooled()) as weights:
+            model(torch.randn(16, length, D))
+        assert weights["inner"].shape == (16, 1, length, length)
+
+
+def test_a_name_with_an_underscore() -> None:
+    class Private(nn.Module):
+        _n_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.bmm((x @ x.mT).softmax(-1), x)
+
+    with recording(model := Private()) as weights:
+        model(torch.randn(B * H, L, D))
+    assert weights[""].shape == (B, H, L, L)
+
+
+def test_windows_beside_joined_examples_and_heads_are_examples() -> None:
+    model, x = Outer(Local()), torch.randn(B, W * L, H * D)
+    with recording(model) as weights:
+        model(x)
+    assert weights["inner"].shape == (B * W, H, L, 2 * L)
+    scores = model.scores.unflatten(0, (B, H)).unflatten(-1, (W, L)).unflatten(2, (W, L))
+    for window in range(W):
+        keys = torch.cat([scores[:, :, window, :, window], scores[:, :, window, :, (window + 1) % W]], -1)
+        assert torch.allclose(weights["inner"][window::W], keys.softmax(-1), atol=1e-6)
+
+
+def test_windows_after_the_heads_in_a_fused_kernel() -> None:
+    """As in Hiera (2306.00989): `[B, H, windows, L, D]`."""
+
+    class Windows(nn.Module):
+        num_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(x, x, x)
+
+    x = torch.randn(B, H, W, L, D)
+    with recording(model := Windows()) as weights:
+        model(x)
+    want = (x @ x.mT / D**0.5).softmax(-1).transpose(1, 2).flatten(0, 1)
+    assert weights[""].shape == (B * W, H, L, L) and torch.allclose(weights[""], want, atol=1e-6)
