@@ -158,6 +158,11 @@ def test_other_test_examples_are_not_compared(tmp_path: Path) -> None:
     assert block.rows[1].why == "tested on different examples than the best"
 
 
+def test_the_interval_of_a_difference_is_cut_to_possible_values() -> None:
+    versus = _rank(_cell("good", {1: 0.9, 2: 0.2}), _cell("bad", {1: 0.1, 2: 0.9})).rows[1].versus
+    assert versus is not None and (versus.low, versus.high) == (-1, 1)
+
+
 def test_only_runs_with_the_same_examples_share_their_resamples() -> None:
     first = Predictions(b"a", np.arange(9), np.ones(9))
     drawn = _resampled_rates({1: first, 2: first, 3: first._replace(sources=b"b")})
