@@ -173,6 +173,9 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(task, "log", lambda *values, **options: None)
     task.test_step(batch, 0)
     assert task.errors["test_sequence_error_rate"].compute() == pytest.approx(2 / 3)
+    task.scored = _scored(task, outputs, batch, data)
+    task.write_artifacts(tmp_path, data, 0)
+    assert "\n2 of 3 outputs are wrong. They" in (tmp_path / "errors.md").read_text(encoding="utf-8")
     # A letter that can be written, but not read.
     (tmp_path / "train").write_text("ab\taé\n", encoding="utf-8")
     data = Pairs("train", "dev", "test")
