@@ -61,6 +61,7 @@ def test_without_a_limit_nothing_is_lost() -> None:
 def test_equal_symbols_leave_exactly_k() -> None:
     assert Sampling(top_k=2).probabilities(torch.zeros(2, 3)).tolist() == [[0.5, 0.5, 0.0]] * 2
     assert Sampling(temperature=0.0).probabilities(torch.zeros(3)).tolist() == [1.0, 0.0, 0.0]
+    assert Sampling(top_p=0.5).probabilities(torch.zeros(2)).tolist() == [1.0, 0.0]
 
 
 def test_options_out_of_range_are_refused() -> None:
