@@ -156,6 +156,16 @@ def test_prompts_are_continued_to_their_end_or_the_limit() -> None:
     assert short.tolist() == [[BOS, 7, 8, EOS]]  # all have ended: nothing more is computed
 
 
+def test_every_symbol_is_drawn_with_a_number_of_its_own() -> None:
+    table = torch.full((9, 9), -torch.inf)
+    table[:, 4:6] = 0.0  # 4 below one half, 5 above
+    uniform = torch.tensor([[0.1, 0.6, 0.2], [0.7, 0.3, 0.8]], dtype=torch.float64)
+    outputs = generate(
+        Bigrams(table), torch.tensor([[BOS, 4], [BOS, PAD]]), torch.tensor([2, 1]), uniform, Sampling()
+    )
+    assert outputs.tolist() == [[BOS, 4, 4, 5, 4], [BOS, 5, 4, 5, PAD]]
+
+
 @given(st.integers(0, 2**30), st.integers(2, 9))
 def test_company_changes_nothing(seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)

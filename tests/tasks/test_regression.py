@@ -1,6 +1,7 @@
 """What the regression task shows of its training set."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -31,6 +32,15 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
     else:
         assert record.x is not None and record.kind == "regression"
         assert [side.tolist() for side in record.x] == [[9, 11], [8, 10, 12]]
+
+
+@pytest.mark.parametrize(("inputs", "width"), [(["a"], 1.5), (["a", "b"], 3.0)])
+def test_the_width_is_in_the_units_of_a_single_input(inputs: list[str], width: float) -> None:
+    codec = RegressionCodec(inputs, "y", [0.0] * 3, [2.0] * 3)
+    model = KernelRegression(Mechanism(partial(Gaussian, width=3.0)), RegressionSizes(len(inputs), 1, 3))
+    task = Regression(model, codec)
+    assert task.width == pytest.approx(width)
+    assert task.curve_title == f"Kernel regression, width {width:g}"
 
 
 def test_samples_that_are_not_finite_are_shown_without_an_axis() -> None:
