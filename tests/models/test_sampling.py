@@ -22,6 +22,7 @@ LOGITS = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
         (Sampling(), [0.4, 0.3, 0.2, 0.1]),
         (Sampling(temperature=0.0), [1, 0, 0, 0]),
         (Sampling(temperature=0.5), [16 / 30, 9 / 30, 4 / 30, 1 / 30]),  # squares
+        (Sampling(top_k=1), [1, 0, 0, 0]),
         (Sampling(top_k=2), [4 / 7, 3 / 7, 0, 0]),
         (Sampling(top_k=9), [0.4, 0.3, 0.2, 0.1]),
         (Sampling(top_p=0.3), [1, 0, 0, 0]),  # the first alone has enough

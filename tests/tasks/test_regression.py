@@ -80,6 +80,22 @@ def test_the_loss_is_a_mean_or_a_sum(reduction: Reduction, monkeypatch: pytest.M
     assert loss.item() == pytest.approx(total if reduction == "sum" else total / 3)
 
 
+def test_a_sample_is_left_out_only_where_it_is_in_the_training_set() -> None:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(2, 1, 2))
+    model.memorize(torch.tensor([[0.0, 0], [1, 0]]), torch.tensor([[1.0], [2]]))
+    task = Regression(model, RegressionCodec(["a", "b"], "y", [0.0] * 3, [1.0] * 3))
+    for inputs, target, index, row in (
+        ([0.0, 0], 1.0, 0, 0),
+        ([1.0, 0], 2.0, 1, 1),
+        ([1.0, 5], 2.0, 1, -1),  # another input
+        ([1.0, 0], 9.0, 1, -1),  # another target
+        ([1.0, 0], 2.0, 5, -1),  # row 5 of a larger training set
+        ([0.0, 0], 1.0, -1, -1),  # a test sample
+    ):
+        batch = RegressionBatch(torch.tensor([inputs]), torch.tensor([[target]]), torch.tensor([index]))
+        assert task._memorized(batch).tolist() == [row]
+
+
 def test_an_unknown_reduction_is_refused() -> None:
     model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3))
     with pytest.raises(LabError, match=r"task\.reduction=none: choose mean or sum"):
