@@ -227,6 +227,14 @@ def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:
         assert not higher_is_better(name, [])
 
 
+@pytest.mark.parametrize(("known", "expected"), [(True, []), (False, ["optimizer.lr"])])
+def test_a_value_written_in_two_ways_is_one(known: bool, expected: list[str]) -> None:
+    """What was typed counts only for a run that stopped before its configuration was known."""
+    config = {"optimizer": {"lr": 0.001}} if known else {}
+    jobs = [Job(Path(text), {"optimizer.lr": text}, {}, config, {}, None) for text in ("1e-3", "0.001")]
+    assert varied_options(jobs) == expected
+
+
 def test_settings_are_named_by_what_tells_them_apart() -> None:
     options = [("a", 1, None), ("b", 1, None), ("b", 2, None)]
     found = [Setting({"scoring": a, "lr": b, "same": c}, []) for a, b, c in options]
