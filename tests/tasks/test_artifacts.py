@@ -94,8 +94,13 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
         f"\n\n{data.unseen.test}.\n" in page
         and "are never generated unless copied: 'é', 'ñ' (in 3 of" in page
     )
-    assert "| né | x y | x é | 1 |" in page
+    assert "| né | x y | x é | 1 |" in page and "| é (not in training) → y | 1 | né: x y (x é) |" in page
     assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"
+
+
+def test_the_worst_outputs_have_the_most_edits_for_each_symbol_of_the_reference() -> None:
+    few, many, nothing = (ScoredExample("", [5], [4] * size, 2) for size in (2, 8, 0))
+    assert [one.rate for one in (few, many, nothing)] == [1, 0.25, 2]
 
 
 @pytest.mark.parametrize("pictures", [0, 1])
