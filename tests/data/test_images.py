@@ -44,6 +44,7 @@ def test_strips_are_padded_images() -> None:
     assert not batch.source.mT[beyond].any()
     assert set((batch.target_lengths - 1).tolist()) == {2, 3, 4, 5}
     assert batch.references[:, 0].equal(batch.target)
+    assert batch.alignment.shape == (*batch.target.shape, 2 * 2)  # the cells of a digit
 
 
 @pytest.fixture(scope="module")
