@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MeanSquaredError
 
 from attention_lab.callbacks.randomness import random_states, restore_random_states
+from attention_lab.callbacks.restoring import _callback_states
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError
@@ -92,6 +94,16 @@ def test_all_generators_go_on_where_they_were(tmp_path: Path) -> None:
     draw()
     restore_random_states(torch.load(tmp_path / "states", weights_only=True))
     assert draw() == expected
+
+
+def test_a_callback_of_ones_own_gets_its_state_back_unless_it_names_a_file() -> None:
+    class Own(pl.Callback):
+        pass
+
+    trainer: Any = SimpleNamespace(callbacks=[Own()])
+    for state, kept in (({"n": 1}, True), ({"file": "/etc/passwd"}, False)):
+        states = {Own().state_key: state}
+        assert _callback_states(trainer, states) == (states if kept else {})
 
 
 def test_the_interval_is_checked() -> None:

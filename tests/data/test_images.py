@@ -1,5 +1,6 @@
 """Images of text: what is in which split, gold cells, the codec, and files."""
 
+import random
 import re
 from itertools import product
 from pathlib import Path
@@ -43,6 +44,7 @@ def test_strips_are_padded_images() -> None:
     assert not batch.source.mT[beyond].any()
     assert set((batch.target_lengths - 1).tolist()) == {2, 3, 4, 5}
     assert batch.references[:, 0].equal(batch.target)
+    assert batch.alignment.shape == (*batch.target.shape, 2 * 2)  # the cells of a digit
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,13 @@ def test_digits_of_a_strip_are_those_of_its_part(pools: list[dict[tuple[float, .
             found = [sorted(pool[square] for square in seen & pool.keys()) for pool in pools]
             assert set(found[own]) == set(strips.codec.decode(target))
             assert not any(found[other] for other in {0, 1, 2} - {own})
+
+
+def test_digits_stand_apart_by_the_gaps_that_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = random.Random()
+    monkeypatch.setattr(generator, "randint", lambda low, high: high)
+    strip = DigitStrips(**SMALL, gap=1)._strip(torch.ones(2, 8, 8), ["1", "2"], generator)
+    assert "".join(map(str, strip.image.amax(0).int().tolist())) == "01111111101111111100"  # of whole cells
 
 
 @pytest.mark.parametrize("cell", [1, 2, 4, 8])

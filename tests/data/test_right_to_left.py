@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attention_lab.data import CMUDict, Inflection, Pairs
+from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.transduction import TransductionData
 from attention_lab.errors import LabError
@@ -31,6 +32,8 @@ def test_symbols_are_turned_and_nothing_else_changes(kind: str, tmp_path: Path) 
     turned.setup()
     assert turned.codec != plain.codec == turned.codec.left_to_right
     assert turned.sizes == plain.sizes
+    assert all(codec_from_state(data.codec.state()) == data.codec for data in (plain, turned))
+    assert "right_to_left" not in plain.codec.target.state()  # as in checkpoints of earlier versions
     for a, b in zip(plain.examples(), turned.examples(), strict=True):
         for one, other in zip(a, b, strict=True):
             tags = [symbol for symbol in one.source if symbol[0] == ";"]

@@ -106,6 +106,8 @@ def test_targets_keep_their_shape_and_inputs_their_dtype() -> None:
     both = KernelRegression(bandwidth=0.3).fit(x, np.stack([y, -3 * y], 1))
     mean, error = both.predict(x[:7], return_std=True)
     assert mean.shape == error.shape == (7, 2)
+    left_out = np.stack([y, -3 * y], 1) - both.loo_predictions_
+    assert both.loo_error_ == pytest.approx(np.mean(left_out**2))
     assert both.sigma_ == pytest.approx(both.sigma_[0] * np.array([1, 3]))
     one = KernelRegression(bandwidth=0.3).fit(x.astype(np.float32), y.astype(np.float32))
     found = one.predict(x[:7].astype(np.float32))

@@ -21,6 +21,7 @@ def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
     for config, given in ((on, ()), (other, ()), (new, ("data.right_to_left",))):
         with pytest.raises(LabError, match=r"leave that option as it was"):
             check_same_options(tmp_path, config, given)
+    check_same_options(tmp_path, {**old, "trainer": {**old["trainer"], "enable_progress_bar": False}})
     for one in (old, new):  # a class of the user's own may have another default
         one["data"]["_target_"] = "mine.Pairs"
     (tmp_path / "config.yaml").write_text(json.dumps(old))

@@ -98,7 +98,9 @@ def test_the_headline_is_that_of_the_monitored_metric() -> None:
         "test/b_rate",
         "test/a_rate",
     ]
-    assert headlines([_job(0, {"test/loss": 1.0})]) == ["test/loss"]
+    assert headlines([_job(0, {"test/mass/head_1": 1.0, "test/mass": 1.0})]) == ["test/mass"]
+    assert headlines([_job(0, {f"test/{letter}": 1.0 for letter in "fedcba"})])[-1] == "test/d"
+    assert headlines([_job(0, {"test/loss": 1.0, "fit/seconds": 1.0})]) == ["test/loss"]
     assert headlines([_job(0, {"error": 1.0})]) == ["error"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from folders import RATE, make_run
 
-from attention_lab.leaderboard.ranking import Block, rank, summarize
+from attention_lab.leaderboard.ranking import Block, _resampled_rates, rank, summarize
 from attention_lab.leaderboard.settings import (
     Setting,
     distinguishing_options,
@@ -19,6 +19,7 @@ from attention_lab.leaderboard.settings import (
 from attention_lab.leaderboard.significance import compare
 from attention_lab.leaderboard.tables import Section, tabulate
 from attention_lab.runs.run_folder import Job, read_job
+from attention_lab.runs.test_predictions import TestPredictions as Predictions
 from attention_lab.runs.test_predictions import read_test_predictions
 
 METRIC = "test/accuracy"
@@ -110,6 +111,10 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
     assert lines[1][4].startswith("-0.1933 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
     assert _rank(_cell("good", GOOD), _cell("bad", BAD)).rows[1].shared is None
+    (_, fewer) = _rank(_cell("good", GOOD), _cell("fewer", {1: 0.5, 2: 0.521})).rows
+    assert fewer.shared == (["1", "2"], pytest.approx(0.5105), pytest.approx(0.91))
+    assert other.shared is not None
+    assert other.shared._replace(seeds=[*"123456"]).named == "seeds 1, 2, 3, 4, 5, ..."
 
 
 def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:
@@ -151,6 +156,17 @@ def test_other_test_examples_are_not_compared(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, {"good": [[0, 1, 0, 0]], "bad": [[1, 2, 1, 1, 1]]})
     block = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {})
     assert block.rows[1].why == "tested on different examples than the best"
+
+
+def test_the_interval_of_a_difference_is_cut_to_possible_values() -> None:
+    versus = _rank(_cell("good", {1: 0.9, 2: 0.2}), _cell("bad", {1: 0.1, 2: 0.9})).rows[1].versus
+    assert versus is not None and (versus.low, versus.high) == (-1, 1)
+
+
+def test_only_runs_with_the_same_examples_share_their_resamples() -> None:
+    first = Predictions(b"a", np.arange(9), np.ones(9))
+    drawn = _resampled_rates({1: first, 2: first, 3: first._replace(sources=b"b")})
+    assert (drawn[1] == drawn[2]).all() and (drawn[1] != drawn[3]).any()
 
 
 def test_a_seed_without_predictions_leaves_the_comparison_to_the_seeds(tmp_path: Path) -> None:
@@ -203,10 +219,20 @@ def test_a_damaged_table_is_no_table(text: str, tmp_path: Path) -> None:
 def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:
     job = Job(Path(), {}, {}, {"monitor": {"metric": "validation/mystery", "mode": "max"}}, {}, None)
     assert higher_is_better("test/mystery", [job]) and not higher_is_better("test/other", [job])
+    odd = replace(job, config={"monitor": {"metric": "validation/accuracy", "mode": "best"}})
+    assert higher_is_better("test/accuracy", [odd])
     for name in ("test/accuracy", "test/alignment_mass", "fit/steps_per_second"):
         assert higher_is_better(name, [])
     for name in ("test/mse", "test/loss", "test/token_error_rate", "test/perplexity", "fit/seconds"):
         assert not higher_is_better(name, [])
+
+
+@pytest.mark.parametrize(("known", "expected"), [(True, []), (False, ["optimizer.lr"])])
+def test_a_value_written_in_two_ways_is_one(known: bool, expected: list[str]) -> None:
+    """What was typed counts only for a run that stopped before its configuration was known."""
+    config = {"optimizer": {"lr": 0.001}} if known else {}
+    jobs = [Job(Path(text), {"optimizer.lr": text}, {}, config, {}, None) for text in ("1e-3", "0.001")]
+    assert varied_options(jobs) == expected
 
 
 def test_settings_are_named_by_what_tells_them_apart() -> None:

@@ -33,7 +33,7 @@ def test_a_difference_worked_out_by_hand() -> None:
 def test_a_difference_without_spread_is_certain_and_of_one_seed_unknown() -> None:
     assert compare([0.5, 0.5])[1:5] == (0.5, 0.5, 0.5, 0.0)
     assert compare([0.0, 0.0]).p == 1.0
-    assert compare([0.5]).mean == 0.5 and math.isnan(compare([0.5]).p)
+    assert compare([0.5]).mean == 0.5 and math.isnan(compare([0.5]).p) and not compare([0.5]).examples
     assert math.isnan(compare([0.5, math.nan]).p)
     assert math.isnan(compare([0.5, 0.4], np.full(10, math.nan)).p)
 
@@ -80,6 +80,11 @@ def test_of_one_seed_it_is_the_paired_bootstrap() -> None:
     assert found.examples
 
 
+def test_p_over_resamples_worked_out_by_hand() -> None:
+    assert compare([0.1], np.array([-0.1] + [0.1] * 8)).p == pytest.approx(2 * (1 + 1) / (9 + 1))
+    assert compare([0.0], np.zeros(9)).p == 1.0
+
+
 def test_a_setting_that_errs_wherever_the_other_does_and_elsewhere_is_never_better() -> None:
     first = np.array([1, 1, 0, 0, 0, 0, 0, 0, 0, 0] * 4)
     second = np.maximum(first, np.array([0, 0, 1, 1, 0, 0, 0, 0, 0, 0] * 4))
@@ -110,6 +115,7 @@ def test_many_examples_are_drawn_in_pieces(monkeypatch) -> None:
     rates = resample(edits, np.ones((1, 30)), resamples=400)
     assert rates.shape == (400, 1) and rates.mean() == pytest.approx(14.5, abs=0.4)
     assert np.isnan(resample(np.zeros((1, 2)), np.zeros((1, 2)), resamples=3)).all()
+    assert (resample(np.ones((1, 1)), np.ones((1, 1)), resamples=3) == 1).all()
 
 
 def test_the_time_for_very_many_examples_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +133,8 @@ def test_the_time_for_very_many_examples_has_a_limit(monkeypatch: pytest.MonkeyP
         found, wanted = grouped @ pair, one_by_one @ pair
         assert found.mean() == pytest.approx(wanted.mean(), abs=0.002)
         assert found.std() == pytest.approx(wanted.std(), rel=0.08)
+    monkeypatch.setattr(significance, "MOST", 1)  # one group of all examples
+    assert np.ptp(resample(edits, np.stack([lengths] * 2), resamples=3), axis=0).tolist() == [0, 0]
 
 
 def test_no_value_but_nan_is_no_estimate() -> None:

@@ -72,6 +72,7 @@ def test_the_least_cases() -> None:
     assert all(map(math.isnan, bootstrap_interval(none, none)))
     assert all(map(math.isnan, bootstrap_interval(np.array([2]), np.array([0]))))
     assert bootstrap_interval(np.array([1]), np.array([4])) == (0.25, 0.25)
+    assert bootstrap_interval(np.array([1]), np.array([1])) == (1.0, 1.0)
     # A resample without any symbol has no rate: what is left is 3 / 4 or the like, never infinite.
     found = bootstrap_interval(np.array([3, 1]), np.array([4, 0]))
     assert found.low == 0.75

@@ -18,7 +18,7 @@ from attention_lab.models import (
     RecurrentClassifier,
     SequenceClassifier,
 )
-from attention_lab.models.parts.readouts import Last
+from attention_lab.models.parts.readouts import ClassToken, Last
 from attention_lab.sizes import PAD, ClassificationSizes
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -255,3 +255,7 @@ def test_each_of_the_last_positions_has_an_answer(kind: type[SequenceClassifier]
     for readout in readouts:
         with pytest.raises(LabError, match=f"readout={readout} gives one answer, but the data asks for 3 "):
             _classifier(kind, sizes=several, readout=readout)
+
+
+def test_only_a_class_token_at_the_start_is_a_prefix_without_a_place() -> None:
+    assert [ClassToken(4, at_end=at_end).prefix for at_end in (False, True)] == [1, 0]

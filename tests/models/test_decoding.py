@@ -227,6 +227,8 @@ def test_impossible_bounds_are_refused(longest: int, beams: int, named: str) -> 
     model, (source, lengths) = _seq2seq(0), _batch()
     with pytest.raises(LabError, match=f"{named} must be at least 1"):
         beam_search(model, source, lengths, longest, beams)
+    with pytest.raises(LabError, match="max_length must be at least 1, got 0"):
+        greedy(model, source, lengths, torch.arange(len(lengths)))
 
 
 def test_a_limit_for_each_source_is_kept_whatever_its_company() -> None:

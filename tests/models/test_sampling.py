@@ -22,6 +22,7 @@ LOGITS = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
         (Sampling(), [0.4, 0.3, 0.2, 0.1]),
         (Sampling(temperature=0.0), [1, 0, 0, 0]),
         (Sampling(temperature=0.5), [16 / 30, 9 / 30, 4 / 30, 1 / 30]),  # squares
+        (Sampling(top_k=1), [1, 0, 0, 0]),
         (Sampling(top_k=2), [4 / 7, 3 / 7, 0, 0]),
         (Sampling(top_k=9), [0.4, 0.3, 0.2, 0.1]),
         (Sampling(top_p=0.3), [1, 0, 0, 0]),  # the first alone has enough
@@ -61,6 +62,7 @@ def test_without_a_limit_nothing_is_lost() -> None:
 def test_equal_symbols_leave_exactly_k() -> None:
     assert Sampling(top_k=2).probabilities(torch.zeros(2, 3)).tolist() == [[0.5, 0.5, 0.0]] * 2
     assert Sampling(temperature=0.0).probabilities(torch.zeros(3)).tolist() == [1.0, 0.0, 0.0]
+    assert Sampling(top_p=0.5).probabilities(torch.zeros(2)).tolist() == [1.0, 0.0]
 
 
 def test_options_out_of_range_are_refused() -> None:
@@ -153,6 +155,16 @@ def test_prompts_are_continued_to_their_end_or_the_limit() -> None:
     ).tolist() == [[BOS, 4, 5, 6]]
     short = generate(_chain(), prompts[:1], torch.tensor([2]), _uniform(1, 9), Sampling(temperature=0.0))
     assert short.tolist() == [[BOS, 7, 8, EOS]]  # all have ended: nothing more is computed
+
+
+def test_every_symbol_is_drawn_with_a_number_of_its_own() -> None:
+    table = torch.full((9, 9), -torch.inf)
+    table[:, 4:6] = 0.0  # 4 below one half, 5 above
+    uniform = torch.tensor([[0.1, 0.6, 0.2], [0.7, 0.3, 0.8]], dtype=torch.float64)
+    outputs = generate(
+        Bigrams(table), torch.tensor([[BOS, 4], [BOS, PAD]]), torch.tensor([2, 1]), uniform, Sampling()
+    )
+    assert outputs.tolist() == [[BOS, 4, 4, 5, 4], [BOS, 5, 4, 5, PAD]]
 
 
 @given(st.integers(0, 2**30), st.integers(2, 9))

@@ -1,5 +1,6 @@
 """Recurrent encoder-decoder: cells and layers against PyTorch's, wirings against formulas, padding."""
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,7 @@ from toys import (
     train,
 )
 
-from attention_lab.attention import Additive, Gaussian, recording
+from attention_lab.attention import Additive, Band, Exact, Gaussian, Mechanism, Monotonic, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.recurrent_cells import LateLSTM, late_cell
@@ -37,7 +38,10 @@ VARIANTS: list[dict[str, Any]] = [
 variants = pytest.mark.parametrize("options", VARIANTS, ids=lambda x: "-".join(str(v) for v in x.values()))
 
 
-def _model(score: type = Additive, **options: Any) -> Seq2Seq:
+AROUND_THE_STEP = partial(Band, width=2)
+
+
+def _model(score: type | Mechanism = Additive, **options: Any) -> Seq2Seq:
     return exact_toy(Seq2Seq, score, **options)
 
 
@@ -176,6 +180,12 @@ def test_wirings_are_those_of_the_papers(wiring: str, feeding: bool, layers: int
 @variants
 def test_stepwise_equals_parallel(options: dict[str, Any]) -> None:
     check_steps(_model(**options))
+    check_steps(_model(Mechanism(Additive, window=AROUND_THE_STEP), **options))
+
+
+@pytest.mark.parametrize("pooling", [Exact, Monotonic])
+def test_enumerated_steps_equal_parallel_ones(pooling: type) -> None:
+    check_steps(_model(Mechanism(Additive, window=AROUND_THE_STEP, pooling=pooling), wiring="luong"))
 
 
 @variants

@@ -94,8 +94,13 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
         f"\n\n{data.unseen.test}.\n" in page
         and "are never generated unless copied: 'é', 'ñ' (in 3 of" in page
     )
-    assert "| né | x y | x é | 1 |" in page
+    assert "| né | x y | x é | 1 |" in page and "| é (not in training) → y | 1 | né: x y (x é) |" in page
     assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"
+
+
+def test_the_worst_outputs_have_the_most_edits_for_each_symbol_of_the_reference() -> None:
+    few, many, nothing = (ScoredExample("", [5], [4] * size, 2) for size in (2, 8, 0))
+    assert [one.rate for one in (few, many, nothing)] == [1, 0.25, 2]
 
 
 @pytest.mark.parametrize("pictures", [0, 1])
@@ -173,6 +178,9 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(task, "log", lambda *values, **options: None)
     task.test_step(batch, 0)
     assert task.errors["test_sequence_error_rate"].compute() == pytest.approx(2 / 3)
+    task.scored = _scored(task, outputs, batch, data)
+    task.write_artifacts(tmp_path, data, 0)
+    assert "\n2 of 3 outputs are wrong. They" in (tmp_path / "errors.md").read_text(encoding="utf-8")
     # A letter that can be written, but not read.
     (tmp_path / "train").write_text("ab\taé\n", encoding="utf-8")
     data = Pairs("train", "dev", "test")

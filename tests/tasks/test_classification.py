@@ -91,6 +91,7 @@ def test_several_answers_count_one_by_one() -> None:
     names = [" ".join(codec.labels[one] for one in row) for row in classes.tolist()]
     assert task.answer(batch) == [observed.output for observed in task.observe(batch)] == names
     assert [observed.expected for observed in task.observe(batch)] == ["", ""]
+    assert task.source_texts(batch._replace(texts=())) == ["a b c a b", "a b c"]
     wrong = classes.clone()
     wrong[0, 1] = 1 - wrong[0, 1]
     gold = batch._replace(labels=wrong)

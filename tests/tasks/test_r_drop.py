@@ -94,6 +94,13 @@ def test_a_step_adds_what_the_encoder_writes(data: Reverse, monkeypatch: pytest.
     torch.testing.assert_close(task.training_step(batch, 0), read + 0.3 * written)
 
 
+def test_a_model_of_ones_own_needs_no_tagger(data: Reverse, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = _task(data)
+    del task.model.tagger
+    monkeypatch.setattr(task, "log", lambda *_, **__: None)
+    assert task.training_step(data.splits.train[torch.arange(4)], 0) > 0
+
+
 def test_what_it_cannot_do_is_refused(data: Reverse) -> None:
     for pooling in (Hard, Exact):
         for option in ({"r_drop": 1.0}, {"ctc": 0.3, "model": {"ctc_frames": 3}}):

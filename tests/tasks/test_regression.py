@@ -1,6 +1,7 @@
 """What the regression task shows of its training set."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -31,6 +32,15 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
     else:
         assert record.x is not None and record.kind == "regression"
         assert [side.tolist() for side in record.x] == [[9, 11], [8, 10, 12]]
+
+
+@pytest.mark.parametrize(("inputs", "width"), [(["a"], 1.5), (["a", "b"], 3.0)])
+def test_the_width_is_in_the_units_of_a_single_input(inputs: list[str], width: float) -> None:
+    codec = RegressionCodec(inputs, "y", [0.0] * 3, [2.0] * 3)
+    model = KernelRegression(Mechanism(partial(Gaussian, width=3.0)), RegressionSizes(len(inputs), 1, 3))
+    task = Regression(model, codec)
+    assert task.width == pytest.approx(width)
+    assert task.curve_title == f"Kernel regression, width {width:g}"
 
 
 def test_samples_that_are_not_finite_are_shown_without_an_axis() -> None:
@@ -68,6 +78,22 @@ def test_the_loss_is_a_mean_or_a_sum(reduction: Reduction, monkeypatch: pytest.M
     total = sum((a - b) ** 2 for a, b in zip(predicted, [1, 0, 4], strict=True))
     assert loss is not None
     assert loss.item() == pytest.approx(total if reduction == "sum" else total / 3)
+
+
+def test_a_sample_is_left_out_only_where_it_is_in_the_training_set() -> None:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(2, 1, 2))
+    model.memorize(torch.tensor([[0.0, 0], [1, 0]]), torch.tensor([[1.0], [2]]))
+    task = Regression(model, RegressionCodec(["a", "b"], "y", [0.0] * 3, [1.0] * 3))
+    for inputs, target, index, row in (
+        ([0.0, 0], 1.0, 0, 0),
+        ([1.0, 0], 2.0, 1, 1),
+        ([1.0, 5], 2.0, 1, -1),  # another input
+        ([1.0, 0], 9.0, 1, -1),  # another target
+        ([1.0, 0], 2.0, 5, -1),  # row 5 of a larger training set
+        ([0.0, 0], 1.0, -1, -1),  # a test sample
+    ):
+        batch = RegressionBatch(torch.tensor([inputs]), torch.tensor([[target]]), torch.tensor([index]))
+        assert task._memorized(batch).tolist() == [row]
 
 
 def test_an_unknown_reduction_is_refused() -> None:

@@ -31,6 +31,7 @@ def test_cosine_falls_to_its_final_share() -> None:
     assert rates[51] == pytest.approx(2 * (0.1 + 0.9 * 0.5), abs=0.02)
     assert rates[-1] == pytest.approx(0.2, abs=0.01)
     assert rates == sorted(rates, reverse=True)
+    assert _rates(schedules.cosine, 4, warmup=0.5, final=0.1) == pytest.approx([1.0, 2.0, 2.0, 1.1])
 
 
 def test_inverse_square_root() -> None:

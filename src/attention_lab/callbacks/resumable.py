@@ -168,7 +168,7 @@ class Resumable(pl.Callback):
 def _epoch_sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:
     """The running sums of the values that training logs once per epoch."""
     return {
-        key: {name: value.detach().cpu() for name, value in one.metric_state.items()}
+        key: {name: value.cpu() for name, value in one.metric_state.items()}
         for key, one in (trainer._results or {}).items()
         if one.is_tensor and one.meta.on_epoch and not one.has_reset
     }

@@ -106,14 +106,14 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
     interval of a difference is cut to possible values: two accuracies differ by at most 1.
 
     Args:
-        settings: the settings.
+        settings: the settings, at least one.
         metric: the metric to compare.
         largest: whether higher is better.
         options: the options that the settings share.
     """
     means = {id(setting): setting.estimate(metric).mean for setting in settings}
     ordered = sorted(settings, key=lambda setting: _sort_key(means[id(setting)], largest))
-    if not ordered or not math.isfinite(means[id(ordered[0])]):
+    if not math.isfinite(means[id(ordered[0])]):
         return Block(
             options, metric, largest, [Ranked(setting, "open", why="no value") for setting in ordered]
         )
@@ -198,7 +198,7 @@ def summarize(block: Block) -> list[str]:
 
 
 def _statements(block: Block) -> list[str]:
-    if not block.rows or block.rows[0].verdict != "best":
+    if block.rows[0].verdict != "best":
         return ["nothing to compare"]
     best = block.rows[0]
     direction = "highest" if block.largest else "lowest"

@@ -67,7 +67,7 @@ class Difference(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether all of several seeds have the same difference, and no examples were resampled."""
-        return self.n > 1 and not self.examples and self.low == self.high
+        return not self.examples and self.low == self.high
 
 
 def compare(differences: Sequence[float], resampled: Array | None = None) -> Difference:
@@ -99,7 +99,7 @@ def compare(differences: Sequence[float], resampled: Array | None = None) -> Dif
     from scipy.special import stdtr, stdtrit
 
     n, middle = len(differences), mean(differences)
-    nothing = Difference(n, middle, math.nan, math.nan, math.nan, resampled is not None)
+    nothing = Difference(n, middle, math.nan, math.nan, math.nan, False)
     if not math.isfinite(middle) or (n == 1 and resampled is None):
         return nothing
     error = statistics.stdev(differences) / math.sqrt(n) if n > 1 else 0.0

@@ -58,7 +58,7 @@ class Monotonicity(Counts):
             ValueError: the weights do not have the expected number of heads.
         """
         self.check_heads(weights)
-        forward, counted = _steps(weights.detach())
+        forward, counted = _steps(weights)
         if mask is not None:
             counted = counted & (mask[:, 1:] & mask[:, :-1]).unsqueeze(1)
         self.numerator += (forward & counted).sum((0, 2))

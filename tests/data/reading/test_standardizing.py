@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attention_lab.data import CSVRegression, GraphFiles
 from attention_lab.data.reading.codecs import RegressionCodec
-from attention_lab.data.reading.standardizing import moments
+from attention_lab.data.reading.standardizing import check_spreads, moments
 from attention_lab.errors import LabError
 
 
@@ -87,6 +87,8 @@ def test_targets_whose_errors_cannot_be_squared(tmp_path: Path) -> None:
     for scale, how in ((1e25, "divide the column by 1e25"), (1e-25, "multiply the column by 1e25")):
         said = _refusal(tmp_path / "a.csv", [(float(n), n * scale) for n in range(3)])
         assert said.startswith(": column 'y'") and said.endswith(how)
+    for spread in (2e-18, 1.0, 9e17):  # squares from 4e-36 to 8e35
+        check_spreads(["y"], torch.tensor([[0.0], [spread]], dtype=torch.float64), [True])
 
 
 def test_a_number_far_outside_of_training_is_refused() -> None:

@@ -70,6 +70,8 @@ def test_nothing_or_only_one_symbol_is_pointed_at() -> None:
     only = copying(readouts, logits, torch.eye(7, dtype=torch.float64)[4].expand(2, 7))
     assert only.isfinite().all()
     torch.testing.assert_close(only[:, 4].exp(), torch.ones(2, dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(only[:, 4].sum(), copying.gate.bias)
+    assert gradient.isfinite()
 
 
 def test_weights_that_sum_to_more_than_one_still_give_a_distribution() -> None:

@@ -36,7 +36,7 @@ def monte_carlo_loss(
     mask = (target != PAD).to(likelihood.dtype)
     likelihood = likelihood * mask
     log_probability, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
-    reward, steps = likelihood.detach(), mask
+    reward, steps = likelihood, mask
     if not model.decoder.steps_are_independent:
         reward, steps = reward_to_go(reward), reward_to_go(mask)
     average = pooling.average * steps if pooling.baseline else 0.0

@@ -1,0 +1,46 @@
+"""What a transduction counts, against numbers worked out by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lab.attention import Recording
+from attention_lab.data import Copy
+from attention_lab.sizes import EOS
+from attention_lab.tasks import Transduction
+
+
+@pytest.fixture
+def task() -> Transduction:
+    data = Copy(train_size=1, validation_size=1, test_size=1)
+    data.setup()
+    model = nn.Identity()
+    model.alignment, model.longest = "decoder", 18  # type: ignore[assignment]
+    return Transduction(model, data.codec, label_smoothing=0.1)  # type: ignore[arg-type]
+
+
+def test_the_window_error_is_the_distance_to_the_gold_positions(
+    task: Transduction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mean over the heads and the aligned steps."""
+    logged = {}
+    monkeypatch.setattr(task, "log", lambda name, value, **options: logged.update({name: (value, options)}))
+    recorded, centre = Recording(), torch.tensor([[[0.0, 4, 9], [2, 2, 9]]])  # of two heads
+    recorded.add("decoder", torch.ones(1, 2, 3, 5), None, centre.unsqueeze(-1))
+    task._log_window_error(recorded, torch.tensor([[1, 2, -1]]), "test")
+    value, options = logged["test/window_error"]
+    assert value == (1 + 1 + 2 + 0) / 4 and options["batch_size"] == 2
+
+
+def test_an_output_has_at_most_three_symbols_for_each_of_the_source_and_ten(task: Transduction) -> None:
+    batch = task.codec.encode(["abc", "a"])
+    assert batch.source_lengths.tolist() == [4, 2]
+    assert task._limits(batch).tolist() == [18, 16]  # 22 is more than the model can write
+
+
+def test_the_likelihood_of_a_symbol_is_smoothed(task: Transduction) -> None:
+    logits = torch.tensor([[[0.1, 0.2, 0.3, 0.4]]]).log()
+    target = torch.tensor([[EOS]])
+    found = task._log_likelihood(logits, target)
+    logs = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
+    assert found.item() == pytest.approx(float(0.9 * logs[EOS] + 0.1 * logs.mean()))
