@@ -174,6 +174,6 @@ class BidirectionalEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
         """Representations of all positions; padding beyond a length does not affect earlier positions."""
-        x, _ = self.layers(x, lengths)
+        x, _ = self.layers(x.masked_fill(~lengths_mask(lengths, x.shape[1]).mT, 0.0), lengths)
         output: Tensor = self.dropout(x)
         return output
