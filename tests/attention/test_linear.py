@@ -32,6 +32,12 @@ def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None
         torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
 
 
+def test_a_causal_memory_may_be_longer_than_the_queries() -> None:
+    attention, query, key = Attention(Linear(2, 2)), torch.randn(1, 100, 2), torch.randn(1, 300, 2)
+    memory = attention.remember(key, causal=True)
+    torch.testing.assert_close(attention(query, memory), attention.weights(query, memory) @ key)
+
+
 def test_no_matrix_of_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(70)
     monkeypatch.setattr(Linear, "forward", lambda *a: pytest.fail("the scores were computed"))
