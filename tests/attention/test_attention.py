@@ -191,6 +191,14 @@ def test_one_sequence_may_have_several_biases(score: type[Score], leading: tuple
     assert torch.allclose(contexts, torch.stack(each), atol=1e-6)
 
 
+@pytest.mark.parametrize("score", [Dot, Additive])
+def test_a_bias_may_be_of_another_precision(score: type[Score]) -> None:
+    attention, query, bias = Attention(score(4, 4)), torch.randn(5, 4), torch.randn(5, 7)
+    memory = attention.remember(torch.randn(7, 4))
+    contexts = [attention(query, memory, bias=x) for x in (bias, bias.double())]
+    assert torch.allclose(*contexts, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1)])
 def test_whatever_broadcasts_to_the_weights_is_a_mask(shape: tuple[int, ...]) -> None:
     attention = Attention(Dot(4, 4))

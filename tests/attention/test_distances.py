@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attention_lab.attention import Attention, Epanechnikov, Gaussian, Laplacian, Sigmoid, Softmax, Sparsemax
 from attention_lab.attention.scores.distances import distance, squared_distance
+from attention_lab.attention.scores.kernels import log_boxcar, log_epanechnikov
 
 
 def _drawn(*shapes: tuple[int, ...]) -> list[Tensor]:
@@ -132,3 +133,11 @@ def test_an_offset_of_all_inputs_changes_no_score(
     assert torch.equal(kernel(query + 4096, key + 4096), wanted)
     kernel = kernel.double()
     assert torch.allclose(kernel(query.double(), key.double()), wanted.double(), rtol=1e-6, atol=1e-7)
+
+
+def test_the_edge_of_the_support() -> None:
+    query, keys = torch.zeros(1, 1, requires_grad=True), torch.tensor([[0.0], [1.0], [2.0]])
+    assert log_boxcar(query, keys).tolist() == [[0.0, 0.0, -math.inf]]
+    scores = log_epanechnikov(query, keys)
+    assert scores.tolist() == [[0.0, -math.inf, -math.inf]]
+    assert torch.autograd.grad(scores[0, 0], query)[0].tolist() == [[0.0]]  # not NaN

@@ -228,3 +228,13 @@ def test_a_width_whose_square_float32_cannot_hold_leaves_each_sample_alone() -> 
     x = torch.arange(4.0)[:, None]
     found = gaussian_regression(x, x, x + 1, torch.tensor([1e25]), tolerance=1e-6)
     assert torch.equal(found, x + 1)
+
+
+def test_in_float64_sorted_keys_far_away_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "SMALL", 0)
+    query, keys = torch.zeros(1, 1).double(), torch.full((1001, 1), 8.2).double()
+    keys[0] = 3.5
+    values = (keys > 5).double()
+    found = gaussian_regression(query, keys, values, torch.ones(1).double())
+    wanted = gaussian_reference(query, keys, values, torch.ones(1).double())
+    torch.testing.assert_close(found, wanted, atol=0, rtol=1e-5)

@@ -22,6 +22,16 @@ def test_draws_follow_the_weights(pooling: Hard | Gumbel) -> None:
     torch.testing.assert_close(contexts.mean(0), WEIGHTS, atol=0.015, rtol=0)
 
 
+@pytest.mark.parametrize("pooling", [Hard(), Gumbel()], ids=lambda x: type(x).__name__)
+def test_half_precision_draws_as_float32(pooling: Hard | Gumbel) -> None:
+    half = WEIGHTS.bfloat16().expand(5_000, 2, 3)
+    contexts = []
+    for weights in (half, half.float()):
+        torch.manual_seed(0)
+        contexts.append(pooling.train()(weights, torch.eye(3, dtype=torch.float64).expand(5_000, 3, 3)))
+    assert torch.equal(*contexts) and contexts[0].dtype == torch.float64
+
+
 @pytest.mark.parametrize("pooling", [Hard(), Gumbel(), Exact()], ids=lambda x: type(x).__name__)
 def test_evaluation_takes_the_likeliest(pooling: Hard) -> None:
     assert pooling.eval()(WEIGHTS[:1], VALUE).tolist() == [[2.0, 2.0]]
@@ -96,6 +106,13 @@ def test_the_mean_of_monte_carlo_is_the_gradient_of_the_bound(baseline: float) -
     )
     for got, want in zip(torch.autograd.grad(mean, [scores, likelihood]), exact, strict=True):
         torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+def test_monte_carlo_subtracts_the_baseline_from_the_reward() -> None:
+    log_likelihood, log_probability = (torch.zeros(2, requires_grad=True) for _ in range(2))
+    surrogate = monte_carlo(log_likelihood, log_probability, torch.tensor([3.0, 5.0]), 1.0, weight=0.5)
+    gradients = torch.autograd.grad(surrogate.sum(), [log_likelihood, log_probability])
+    assert [x.tolist() for x in gradients] == [[1.0, 1.0], [1.0, 2.0]]
 
 
 def test_the_bound_is_below_the_log_likelihood() -> None:

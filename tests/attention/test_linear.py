@@ -17,10 +17,12 @@ def _tensors(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("length", [1, 3, 9, 63, 64, 130])
-def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None:
+def test_equals_the_softmax_of_the_log_kernel(length: int, masked: bool, causal: bool) -> None:
     attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(length)
-    memory = attention.remember(key, value, causal=causal)
+    mask = lengths_mask(torch.tensor([length, length // 2]), length)[:, None] if masked else None
+    memory = attention.remember(key, value, mask, causal=causal)
     fast = attention(query, memory)
     slow = attention.weights(query, memory) @ value
     torch.testing.assert_close(fast, slow, atol=1e-12, rtol=0)
@@ -30,6 +32,12 @@ def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None
     )
     for got, want in zip(left, right, strict=True):
         torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
+
+
+def test_a_causal_memory_may_be_longer_than_the_queries() -> None:
+    attention, query, key = Attention(Linear(2, 2)), torch.randn(1, 100, 2), torch.randn(1, 300, 2)
+    memory = attention.remember(key, causal=True)
+    torch.testing.assert_close(attention(query, memory), attention.weights(query, memory) @ key)
 
 
 def test_no_matrix_of_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,8 @@ def test_half_precision_neither_overflows_nor_changes_type() -> None:
     weights = masked_softmax(scores, torch.tensor([[True, True, True]]))
     assert weights.dtype == torch.float16 and weights.tolist() == [[0.5, 0.5, 0.0]]
     small = torch.tensor([[600.0, 600.0, -600.0]], dtype=torch.float16)
-    assert masked_softmax(small, temperature=0.001).tolist() == [[0.5, 0.5, 0.0]]
+    for temperature in (0.001, torch.tensor(0.001)):  # a number of dimension 0 does not promote
+        assert masked_softmax(small, temperature=temperature).tolist() == [[0.5, 0.5, 0.0]]
 
 
 SPARSE = pytest.mark.parametrize(("normalizer", "power"), [(Sparsemax(), 1), (Entmax15(), 2)])

@@ -92,9 +92,27 @@ def test_sums_over_sorted_samples_are_those_over_all_pairs(
     error = (found.mean - wanted.mean).abs().amax(-1)
     assert (error <= 1e-6 * scale * (1 + tight)).all()
     assert ((found.norm - wanted.norm).abs() <= 2e-3 * wanted.norm).all()
+    assert found.influence is not None and wanted.influence is not None
+    assert found.influence.isfinite().all()
+    mass = torch.maximum(found.influence, wanted.influence) < 1e6  # not only a sample at the kernel's edge
+    torch.testing.assert_close(found.influence[mass], wanted.influence[mass], atol=0, rtol=1e-3)
     if not own:
         return
     assert found.mean.isfinite().all()
+
+
+@pytest.mark.parametrize("h", [1e-10, 1e-200])
+@pytest.mark.parametrize("degree", [0, 1])
+def test_a_vanishing_laplacian_kernel_takes_the_nearest_sample(
+    h: float, degree: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smooth, "MANY", 0)
+    samples = make_samples(_tensor(0, 1)[:, None], _tensor(3, 5)[:, None], torch.ones(2).double())
+    query = _tensor(-7, 0, 0.3, 0.5, 0.6, 9)[:, None]
+    found = smooth.smooth(samples, query, _tensor(h), "laplacian", degree, None, errors=True)
+    assert found.norm is not None
+    assert found.mean[:, 0].tolist() == [3.0, 3.0, 3.0, 4.0, 5.0, 5.0]
+    assert found.norm.tolist() == [1.0, 1.0, 1.0, 0.5, 1.0, 1.0]
 
 
 @settings(max_examples=30)

@@ -172,3 +172,8 @@ def test_a_predicted_position_keeps_its_digits_under_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(window.position(query, 300, None), exact)
     assert window.bfloat16().position(query.bfloat16(), 300, None).dtype == torch.float32
+
+
+def test_the_falloff_of_a_wide_band_does_not_overflow_half_precision() -> None:
+    factor = Band(1, width=400, falloff="gaussian").factor(torch.tensor([300]), torch.float16)
+    assert factor is not None and factor.item() == pytest.approx(math.exp(-2 * 0.75**2))

@@ -116,9 +116,9 @@ class Gumbel(_OneHot):
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
         """A one-hot sample with the gradient of the relaxed one."""
-        working = torch.promote_types(probability.dtype, torch.float32)
-        noise = torch.empty_like(probability, dtype=working).exponential_()
-        noise = -noise.clamp_min(torch.finfo(working).tiny).log().to(probability.dtype)
+        probability = probability.to(torch.promote_types(probability.dtype, torch.float32))  # ties in half
+        noise = torch.empty_like(probability).exponential_()
+        noise = -noise.clamp_min(torch.finfo(noise.dtype).tiny).log()
         relaxed = masked_softmax(log_of(probability) + noise, probability.detach() > 0, self.temperature)
         return _one_hot(relaxed.argmax(-1), probability) + (relaxed - relaxed.detach())
 

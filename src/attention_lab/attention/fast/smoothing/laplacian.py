@@ -15,6 +15,8 @@ from torch import Tensor
 
 VAST = 1e9
 """Larger distances, in bandwidths, are cut to this: the kernel is 0 there, and squares do not overflow."""
+FARTHEST = 1e300
+"""The distances to the nearest samples, which are compared, are only cut to this, so that they are finite."""
 
 
 def laplacian_moments(
@@ -54,13 +56,13 @@ def laplacian_moments(
     far = torch.full_like(query, torch.inf)
     has_left, has_right = before >= 0, after < len(line)
     before, after = before.clamp_min(0), after.clamp_max(len(line) - 1)
-    gap_left = torch.where(has_left, ((query - line[before]) / bandwidth).clamp_max(VAST), far)
-    gap_right = torch.where(has_right, ((line[after] - query) / bandwidth).clamp_max(VAST), far)
+    gap_left = torch.where(has_left, ((query - line[before]) / bandwidth).clamp_max(FARTHEST), far)
+    gap_right = torch.where(has_right, ((line[after] - query) / bandwidth).clamp_max(FARTHEST), far)
     nearest = torch.minimum(gap_left, gap_right)
     result = query.new_zeros(len(query), orders, columns.shape[1])
     for sums, at, gap, sign in ((left, before, gap_left, -1.0), (right, after, gap_right, 1.0)):
         decay = torch.where(gap == torch.inf, 0.0, (nearest - gap).exp())
-        shift = torch.where(gap == torch.inf, 0.0, gap * sign)
+        shift = torch.where(gap == torch.inf, 0.0, gap.clamp_max(VAST) * sign)
         moved = _moved(sums[:, :, at], shift)
         for order in range(orders):
             result[:, order] += (moved[order] * decay).mT

@@ -136,6 +136,6 @@ class _Line:
             a, b = (factor[:, 0] for factor in factors)
             total = a.square() * total - 2 * a * b * squares[:, 1, 0] + b.square() * squares[:, 2, 0]
             influence = influence * a
-        norm = total.clamp_min(0.0) / mass.square() * (above - 2 * top).exp2() * samples.unit
+        norm = total / mass.square() * (above - 2 * top).exp2() * samples.unit
         # weights that sum to one have at least the mean's squares (Cauchy-Schwarz), whatever has cancelled
         return norm.clamp_min(samples.unit / float(samples.weights.sum())), influence
