@@ -3,6 +3,7 @@
 import json
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
     pytest.importorskip("mlflow", minversion="3")
     done = command(*SMALL, "logger=mlflow")
     assert done.status == 0, done.err
-    with sqlite3.connect(done.folder / "mlflow.db") as records:
+    with closing(sqlite3.connect(done.folder / "mlflow.db")) as records:
         ((run_id, status),) = records.execute("select run_uuid, status from runs").fetchall()
         tags = dict(records.execute("select key, value from tags").fetchall())
         params = dict(records.execute("select key, value from params").fetchall())
@@ -82,7 +83,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
     assert len(list(done.folder.glob("mlflow_artifacts/*/artifacts/images/weights~example 1~*.png"))) == 1
     (done.folder / "metrics.json").unlink()
     assert command(f"resume={done.folder}", folder=done.folder).status == 0
-    with sqlite3.connect(done.folder / "mlflow.db") as records:
+    with closing(sqlite3.connect(done.folder / "mlflow.db")) as records:
         assert records.execute("select run_uuid from runs").fetchall() == [(run_id,)]
     logging.getLogger("mlflow").handlers.clear()
 

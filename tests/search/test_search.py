@@ -20,7 +20,7 @@ from optuna.trial import TrialState  # noqa: E402
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
-from attention_lab.search.storage import storage_url  # noqa: E402
+from attention_lab.search.storage import connect, storage_url  # noqa: E402
 from attention_lab.text_tables import number  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -112,7 +112,7 @@ def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     assert "1 pruned" in done.out and "pruned at validation 1" in done.out
     assert not (folder / "trial_0" / "metrics.json").exists()
     assert not (folder / "experiment").exists()
-    (trial,) = optuna.load_study(study_name="s", storage=storage_url(None, folder)).trials
+    (trial,) = optuna.load_study(study_name="s", storage=connect(storage_url(None, folder))).trials
     assert trial.state == TrialState.PRUNED and list(trial.intermediate_values) == [1]
 
 

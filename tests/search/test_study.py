@@ -1,6 +1,7 @@
 """A study shared by several processes: which of them runs each trial, and what happens when one dies."""
 
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +34,13 @@ def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in ("sqlite://", "sqlite:///:memory:", "://x"):
         with pytest.raises(LabError, match=r"sweep\.storage="):
             storage_url(wrong, Path("a"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
+def test_the_file_of_a_study_is_closed_after_each_use(tmp_path: Path) -> None:
+    study = optuna.create_study(storage=connect(storage_url(None, tmp_path)))
+    opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+    assert study.trials == [] and str(tmp_path / "study.db") not in opened
 
 
 def _join(folder: Path, wanted: int = 3) -> SharedStudy:

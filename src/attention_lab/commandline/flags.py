@@ -54,7 +54,9 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     flags, left = parser.parse_known_args(arguments)
     for argument in left:
         if argument.startswith("-"):
-            raise LabError(_not_a_flag(argument))
+            # From Python 3.13 on, "-odel" is left of "-model".
+            whole = (one for one in arguments if one.startswith("-") and one.endswith(argument[1:]))
+            raise LabError(_not_a_flag(argument if argument in arguments else next(whole, argument)))
     flags.overrides += left
     given = [name for key, name in _EXCLUSIVE.items() if getattr(flags, key)]
     if len(given) > 1:

@@ -9,6 +9,7 @@ import optuna
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from attention_lab.databases import PATIENCE, check_study
 from attention_lab.errors import LabError, first_line
@@ -58,7 +59,8 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     try:
         return RDBStorage(
             url,
-            engine_kwargs={"connect_args": {"timeout": PATIENCE}} if file else None,
+            # Without a pool, the file is closed after each use.
+            engine_kwargs={"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool} if file else None,
             heartbeat_interval=heartbeat,
             grace_period=None if heartbeat is None else GRACE * heartbeat,
             heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
