@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.recorder import Selection
 
 BLOCK = 2**23
@@ -55,20 +56,31 @@ class KernelCall:
         examples, heads, queries = self._indices(selection, before)
         size = len(examples), len(heads), len(queries), self.key.shape[-2]
         dtype = torch.promote_types(self.query.dtype, torch.float32)
-        weights = torch.empty(size, dtype=dtype, device=self.query.device)
-        masked = self.causal or self.mask is not None or self.modify is not None
-        masks = torch.empty(size, dtype=torch.bool, device=self.query.device) if masked else None
         shared = self.query.shape[1] // self.key.shape[1]
         # The batch is indexed first, so that only the chosen examples are copied.
         key = self.key[examples][:, heads // shared].to(dtype).mT
-        chosen = self.query[examples][:, heads]
-        for rows in _blocks(len(queries), size[0] * size[1] * size[3]):
-            scores = torch.matmul(chosen[:, :, queries[rows]].to(dtype), key) * self.scale
-            scores, mask = self._masked(scores, examples, heads, queries[rows])
+        chosen = self.query[examples][:, heads][:, :, queries].to(dtype)
+        blocks = [*_blocks(len(queries), size[0] * size[1] * size[3])]
+        if len(blocks) == 1:  # nothing to join, and the mask need not be copied
+            weights, mask = self._of_rows(chosen, key, examples, heads, queries)
+            return weights, None if mask is None else mask.expand(size)
+        weights = torch.empty(size, dtype=dtype, device=self.query.device)
+        masked = self.causal or self.mask is not None or self.modify is not None
+        masks = torch.empty(size, dtype=torch.bool, device=self.query.device) if masked else None
+        for rows in blocks:
+            some = chosen[:, :, rows]
+            weights[:, :, rows], mask = self._of_rows(some, key, examples, heads, queries[rows])
             if masks is not None:
                 masks[:, :, rows] = True if mask is None else mask
-            weights[:, :, rows] = self._normalised(scores, heads)
         return weights, masks
+
+    def _of_rows(
+        self, chosen: Tensor, key: Tensor, examples: Tensor, heads: Tensor, queries: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The weights of some rows, and their mask."""
+        scores = torch.matmul(chosen, key).mul_(self.scale)
+        scores, mask = self._masked(scores, examples, heads, queries)
+        return self._normalised(scores, heads), mask
 
     def _indices(self, selection: Selection, before: int) -> tuple[Tensor, Tensor, Tensor]:
         """The selected examples, heads and queries, as indices."""
@@ -101,14 +113,20 @@ class KernelCall:
             ago = queries[:, None] + self.shift - keys
             seen = ago >= 0 if self.window is None else (ago >= 0) & (ago < self.window)
             visible = _both(visible, seen)
-        return (scores if visible is None else scores.masked_fill(~visible, -torch.inf)), visible
+        if visible is None:
+            return scores, None
+        # What a function of the user returns may have other uses.
+        fill = scores.masked_fill_ if self.modify is None else scores.masked_fill
+        return fill(~visible, -torch.inf), visible
 
     def _normalised(self, scores: Tensor, heads: Tensor) -> Tensor:
         """The softmax of the scores of some rows, with the sink; zero in a row without a key."""
         if self.sinks is not None:
             sinks = self.sinks[heads].to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
             return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
-        return without_nan(scores.softmax(-1))
+        weights = scores.softmax(-1)
+        alive = ~weights[..., :1].isnan()  # a softmax gives NaN to a whole row
+        return weights if keeps_all(alive) else weights.masked_fill_(~alive, 0.0)
 
     def packed(self, heads: int, queries: int) -> "KernelCall":
         """The same call with all heads and one query each, if the heads of a group were passed as queries."""
