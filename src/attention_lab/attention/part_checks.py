@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.masks import has_values
 from attention_lab.attention.scores import Score
 from attention_lab.errors import PartError
 
@@ -112,9 +111,9 @@ def check_masked(weights: Tensor, mask: Tensor | None, normalizer: object) -> bo
     """Raise PartError if a normaliser gives a masked key any weight: a causal model would see the future.
 
     Returns:
-        Whether this could be checked: something is masked, and the tensors have values.
+        Whether this could be checked: something is masked.
     """
-    if mask is None or not weights.numel() or not has_values(weights) or bool(mask.all()):
+    if mask is None or not weights.numel() or bool(mask.all()):
         return False
     largest = weights.detach().masked_fill(mask, 0).abs().max().item()
     if largest != 0:

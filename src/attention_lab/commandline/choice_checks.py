@@ -21,7 +21,7 @@ from attention_lab.commandline.option_checks import (
     read_choice,
 )
 from attention_lab.commandline.option_ranges import check_ranges
-from attention_lab.commandline.other_names import CHOICES, OWN_FILES
+from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, usable_cores
@@ -146,7 +146,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
 
 def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:
     """What was probably meant by an unknown choice; empty if nothing is like it."""
-    if other := CHOICES.get(group, {}).get(choice.lower().replace("-", "_")):
+    if other := meant_by(group, choice):
         return other
     elsewhere = [one for one in WITH_CLASSES if choice in (path.stem for path in choices_of(one, folders))]
     near = difflib.get_close_matches(choice, known, 1)

@@ -71,3 +71,8 @@ OWN_FILES = {
     **dict.fromkeys(("multihead", "cnn", "rnn"), "data=labelled data.file={0}"),
 }
 """By model: the data that reads the user's own files, where it is not `pairs`."""
+
+
+def meant_by(group: str, choice: str) -> str:
+    """What to write instead of another name of a choice; empty if it is none."""
+    return CHOICES.get(group, {}).get(choice.lower().replace("-", "_"), "")

@@ -14,7 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_lab.commandline import other_names
+from attention_lab.commandline.other_names import meant_by
 from attention_lab.errors import LabError, PrunedError, Stopped, first_line
 from attention_lab.text_tables import console_message
 
@@ -102,7 +102,7 @@ def choose_stage(config: DictConfig) -> Stage:
         LabError: there is no such stage, or the configuration cannot work.
     """
     if config.stage not in STAGES:
-        meant = other_names.CHOICES["stage"].get(str(config.stage))
+        meant = meant_by("stage", str(config.stage))
         hint = f" (did you mean {meant}?)" if meant else ""
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict", "export"):

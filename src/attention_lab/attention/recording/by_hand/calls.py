@@ -79,9 +79,16 @@ class Call(NamedTuple):
         """The first argument."""
         return self.args[0] if self.args else self.kwargs.get("input")
 
-    def dim(self, of: Tensor) -> int | None:
-        """The one dimension over which it sums or normalises, counted from the end."""
-        dim = self.kwargs.get("dim", self.kwargs.get("axis", self.args[1] if len(self.args) > 1 else None))
+    def dim(self, of: Tensor, place: int = 1, default: int | None = None) -> int | None:
+        """The one dimension over which it sums or normalises, counted from the end.
+
+        Args:
+            of: its first argument.
+            place: the place of the dimension among the arguments.
+            default: the dimension if none is given.
+        """
+        given = self.args[place] if len(self.args) > place else default
+        dim = self.kwargs.get("dim", self.kwargs.get("axis", given))
         if isinstance(dim, tuple | list) and len(dim) == 1:
             dim = dim[0]
         if not isinstance(dim, int) or isinstance(dim, bool):
@@ -98,13 +105,8 @@ class Call(NamedTuple):
     @property
     def divided_by_sum(self) -> int | None:
         """The dimension over which `F.normalize` divides by the sum; None if it is by another norm."""
-        norm, dim = (
-            self.kwargs.get(name, self.args[place] if len(self.args) > place else default)
-            for name, place, default in (("p", 1, 2.0), ("dim", 2, 1))
-        )
-        if norm != 1 or not isinstance(dim, int):
-            return None
-        return dim if dim < 0 else dim - self.first.dim()
+        norm = self.kwargs.get("p", self.args[1] if len(self.args) > 1 else 2.0)
+        return self.dim(self.first, place=2, default=1) if norm == 1 else None
 
     def __call__(self) -> Any:
         """The result."""
