@@ -106,13 +106,14 @@ def _sigmoid(s: Tensor) -> Tensor:
     return 1 / (1 + len(s) * torch.exp(-s))
 
 
-NORMALIZERS: dict[str, Callable[[Tensor], Tensor]] = {
+NORMALIZERS: dict[str, Callable[..., Tensor]] = {
     "Softmax": _softmax,
+    "SinkSoftmax": lambda s, b: torch.exp(s) / (torch.exp(b) + torch.exp(s).sum()),
     "Sparsemax": _sparsemax,
     "Entmax15": _entmax15,
     "Sigmoid": _sigmoid,
 }
-"""The weights of a row of scores over temperature, of the keys that it may attend to."""
+"""The weights of a row of scores over temperature, of the keys that it may attend to, and of a sink."""
 
 
 def _falloff(window: Any, distance: Tensor) -> Tensor:
@@ -191,7 +192,8 @@ def attend(
         weights = list(torch.zeros_like(row))
         if kept:
             temperature = attention.normalizer.temperature  # type: ignore[attr-defined]
-            found = normalize(row[kept] / temperature)
+            sink = [_of_head(x, head).squeeze() for x in attention.normalizer.parameters()]  # type: ignore[attr-defined]
+            found = normalize(row[kept] / temperature, *sink)
             for place, j in enumerate(kept):
                 weights[j] = found[place] * factor(j)
         rows.append(torch.stack(weights))

@@ -84,7 +84,7 @@ def test_takes_the_fused_path_exactly_when_it_can(case: Case, monkeypatch: pytes
     )
     attention, inputs = case.make(2), tensors(2, torch.float32)
     run(attention, inputs)
-    plain = case.normalizer == "Softmax" and case.pooling == "Soft"
+    plain = case.normalizer in ("Softmax", "SinkSoftmax") and case.pooling == "Soft"
     plain = plain and attention.window(inputs[0], K, None, 0).factor is None
     assert bool(calls) == (plain and case.score in FUSED)
 

@@ -16,8 +16,11 @@ from attention_lab.attention import (
     Dot,
     Entmax15,
     Epanechnikov,
+    Mechanism,
+    ScaledDot,
     Score,
     Sigmoid,
+    SinkSoftmax,
     Softmax,
     Sparsemax,
     masked_softmax,
@@ -32,7 +35,7 @@ def test_values_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("normalizer", [Softmax, Sparsemax, Entmax15, Sigmoid])
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid])
 def test_a_mask_that_does_not_fit(normalizer: type[nn.Module]) -> None:
     scores = torch.zeros(2, 3, 4)
     with pytest.raises(
@@ -173,6 +176,32 @@ def test_keys_without_weight_do_not_change_the_gradient_of_a_temperature(score: 
 def test_a_temperature_must_be_positive(temperature: float) -> None:
     with pytest.raises(LabError, match=r"normalizer\.temperature must be above 0"):
         Softmax(temperature)
+
+
+def test_weights_with_a_sink_by_hand() -> None:
+    scores = torch.tensor([[math.log(2.0), math.log(3.0), 7.0], [1.0, 2.0, 3.0]])
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    off_by_one = SinkSoftmax(learnable=False)
+    assert torch.allclose(off_by_one(scores, mask), torch.tensor([[2 / 6, 3 / 6, 0], [0, 0, 0]]))
+    assert not list(off_by_one.buffers()) and not off_by_one.sink.requires_grad
+    per_head = SinkSoftmax(temperature=0.5, heads=2)
+    per_head.sink.data = torch.tensor([math.log(5.0), 1e4]).view(2, 1, 1)
+    expected = torch.tensor([[4 / 18, 9 / 18, 0.0], [0.0, 0.0, 0.0]])
+    assert torch.allclose(per_head(scores.expand(2, 2, 3), mask), torch.stack([expected, 0 * expected]))
+    assert per_head(1e4 + torch.zeros(2, 1, 1), None).flatten().tolist() == [1.0, 1.0]
+
+
+def test_a_sink_takes_weight_on_every_path_with_masks_and_biases_that_broadcast() -> None:
+    attention = Mechanism(ScaledDot, SinkSoftmax)(4, 4, heads=2).double()
+    attention.normalizer.sink.data = torch.tensor([0.5, -1.0]).view(2, 1, 1).double()
+    query, key = torch.randn(3, 2, 5, 4).double(), torch.randn(3, 2, 5, 4).double()
+    mask, bias = torch.tensor([True, False, True]).view(3, 1, 1, 1), torch.randn(5, 1).double()
+    for options in ({}, {"causal": True}, {"mask": mask}, {"mask": mask, "causal": True}):
+        memory = attention.remember(key, **options)
+        for added in (None, bias):
+            weights = attention.weights(query, memory, bias=added)
+            assert torch.allclose(attention(query, memory, bias=added), weights @ key)
+            assert (weights.sum(-1) < 1).all()
 
 
 def test_scores_are_copied_for_empty_rows_only_where_there_are_some() -> None:

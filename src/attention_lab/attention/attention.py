@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -186,13 +187,13 @@ class Mechanism:
 
     Attributes:
         score: makes a score from `query_size`, `key_size` and `heads`.
-        normalizer: makes a normaliser.
+        normalizer: makes a normaliser, from `heads` if it has such an argument.
         pooling: makes a pooling.
         window: makes a window from `query_size` and `heads`.
     """
 
     score: Callable[..., Score]
-    normalizer: Callable[[], Normalizer] = Softmax
+    normalizer: Callable[..., Normalizer] = Softmax
     pooling: Callable[[], nn.Module] = Soft
     window: Callable[..., Window] = Global
 
@@ -205,4 +206,5 @@ class Mechanism:
         """Build an attention for queries and keys of these sizes; with `heads`, each has its own score."""
         score = self.score(query_size=query_size, key_size=key_size, heads=heads)
         window = self.window(query_size=query_size, heads=heads)
-        return Attention(score, self.normalizer(), self.pooling(), window, dropout)
+        per_head = {"heads": heads} if "heads" in signature(self.normalizer).parameters else {}
+        return Attention(score, self.normalizer(**per_head), self.pooling(), window, dropout)

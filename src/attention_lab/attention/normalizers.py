@@ -32,13 +32,7 @@ def masked_softmax(
     if not scores.shape[-1]:
         return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
-    if isinstance(temperature, Tensor):
-        scores = scaled_scores(scores.to(working), 1.0 / temperature)
-    elif temperature != 1.0:
-        scores = scores.to(working) / temperature  # may overflow float16
-    if mask is not None:
-        _check(mask, scores)
-        scores = scores.masked_fill(~mask, -torch.inf)
+    scores = _visible(scores, mask, temperature)
     seen = scores.detach().amax(-1, keepdim=True) != -torch.inf
     if keeps_all(seen):
         return torch.softmax(scores, dim=-1, dtype=working).to(dtype)
@@ -46,6 +40,19 @@ def masked_softmax(
     empty = ~seen
     weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1, dtype=working).masked_fill(empty, 0.0)
     return weights.to(dtype)
+
+
+def _visible(scores: Tensor, mask: Tensor | None, temperature: float | Tensor) -> Tensor:
+    """The scores over the temperature, -inf for masked keys."""
+    working = torch.promote_types(scores.dtype, torch.float32)
+    if isinstance(temperature, Tensor):
+        scores = scaled_scores(scores.to(working), 1.0 / temperature)
+    elif temperature != 1.0:
+        scores = scores.to(working) / temperature  # may overflow float16
+    if mask is not None:
+        _check(mask, scores)
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores
 
 
 def scaled_scores(scores: Float[Tensor, "..."], factor: Tensor) -> Float[Tensor, "..."]:
@@ -94,6 +101,43 @@ class Softmax(_Tempered):
     ) -> Float[Tensor, "... Q K"]:
         """Weights, summing to one in every row that has a key."""
         return masked_softmax(scores, mask, self.temperature)
+
+
+class SinkSoftmax(_Tempered):
+    """Softmax with an attention sink: `exp(s_i / T) / (exp(b) + sum_j exp(s_j / T))`.
+
+    A head that finds no relevant key can leave its weight to the sink, which has no value, instead of giving
+    it to the first key: a row sums to less than one. With b fixed at 0 it is SoftMax1, softmax-off-by-one
+    (2309.17453, eq. 2); gpt-oss learns b for each head (2508.10925).
+
+    Args:
+        temperature: T.
+        heads: if given, one sink for each head.
+        sink: initial b. Scores of zero for n keys then get weights that sum to `n / (n + exp(b))`.
+        learnable: whether b is trained.
+    """
+
+    def __init__(
+        self,
+        temperature: float | Tensor = 1.0,
+        heads: int | None = None,
+        *,
+        sink: float = 0.0,
+        learnable: bool = True,
+    ) -> None:
+        super().__init__(temperature)
+        check_number("normalizer.sink", sink)
+        shape = (1,) if heads is None else (heads, 1, 1)
+        self.sink = nn.Parameter(torch.full(shape, float(sink)), requires_grad=learnable)
+
+    def forward(
+        self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "... Q K"]:
+        """Weights, summing to less than one."""
+        visible = _visible(scores, mask, self.temperature)
+        visible = visible.to(torch.promote_types(scores.dtype, torch.float32))
+        sink = self.sink.to(visible.dtype).expand(*visible.shape[:-1], 1)
+        return torch.softmax(torch.cat([visible, sink], -1), -1)[..., :-1].to(scores.dtype)
 
 
 class Sparsemax(_Tempered):

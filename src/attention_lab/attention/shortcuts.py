@@ -12,13 +12,20 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, Softmax, Sparsemax
+from attention_lab.attention.normalizers import (
+    Entmax15,
+    Normalizer,
+    Sigmoid,
+    SinkSoftmax,
+    Softmax,
+    Sparsemax,
+)
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Score
 
 Part = TypeVar("Part", bound=nn.Module)
 
-_NORMALIZERS = (Softmax, Sparsemax, Entmax15, Sigmoid)
+_NORMALIZERS = (Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid)
 _POOLINGS = (Soft, Hard, Gumbel, Exact, Monotonic)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -35,7 +42,18 @@ def scale_of(normalizer: Normalizer) -> float | Tensor | None:
     """
     if not _describes_formula(normalizer, "softmax_scale"):
         return None
-    scale: float | Tensor | None = getattr(normalizer, "softmax_scale", None)
+    return _of_all_keys(getattr(normalizer, "softmax_scale", None))
+
+
+def scale_and_sink_of(normalizer: Normalizer) -> tuple[float | Tensor | None, Tensor | None]:
+    """`scale_of` for a softmax that may have a sink, and the logit of the sink. See `SinkSoftmax`."""
+    if computes_as(normalizer, SinkSoftmax):
+        return _of_all_keys(1.0 / normalizer.temperature), normalizer.sink
+    return scale_of(normalizer), None
+
+
+def _of_all_keys(scale: float | Tensor | None) -> float | Tensor | None:
+    """A factor, unless it differs between keys."""
     return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
 
 

@@ -33,7 +33,10 @@ INCOMPATIBLE = (
     Incompatibility(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
     Incompatibility(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
     Incompatibility(
-        ("nw",), "normalizer", ("sigmoid",), "kernel regression is a weighted mean, whose weights sum to one"
+        ("nw",),
+        "normalizer",
+        ("sigmoid", "sink"),
+        "kernel regression is a weighted mean, whose weights sum to one",
     ),
     Incompatibility(
         ("nw",),

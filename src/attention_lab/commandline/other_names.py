@@ -24,6 +24,12 @@ CHOICES = {
         "dot_product": "scoring=dot or scoring=scaled_dot",
         "rbf": "scoring=gaussian",
     },
+    "normalizer": {
+        "softmax1": "normalizer=sink normalizer.learnable=false",
+        "softmax_one": "normalizer=sink normalizer.learnable=false",
+        "off_by_one": "normalizer=sink normalizer.learnable=false",
+        "attention_sink": "normalizer=sink",
+    },
     "window": {"local": "window=local_m or window=local_p", "causal": "model=lm, whose attention is causal"},
     "stage": {
         "train": "stage=fit",

@@ -8,7 +8,7 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 | `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
 | `strips` | strips of keys with the plain formula | a band, one of our normalisers |
 | `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
-| `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
+| `fused` | all keys in the fused kernel | a softmax, or one with a sink, no fall-off, a score with features |
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
 samples from the weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives:
@@ -37,6 +37,7 @@ from attention_lab.attention.shortcuts import (
     features_of,
     ignores_hidden_keys,
     kernel_features_of,
+    scale_and_sink_of,
     scale_of,
 )
 from attention_lab.attention.windows import Band, Global, Span, Window
@@ -165,14 +166,18 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 
 
 def _fused(parts: Parts, call: Call) -> Path | None:
-    """Use torch's fused kernel, which needs no causal mask if queries and keys start at the same position."""
-    memory, scale = call.memory, scale_of(parts.normalizer)
+    """Use torch's fused kernel, without a causal mask if queries and keys start together and have no sink."""
+    memory = call.memory
+    scale, sink = scale_and_sink_of(parts.normalizer)
     if scale is None or in_forward_mode():
+        return None
+    # Beside a sink, features must be the whole score: see `Score.features`.
+    if sink is not None and type(parts.score).forward is not Score.forward:
         return None
     if call.bias is not None and under_vmap():  # where the kernel fails for a bias with a gradient
         return None
     free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
-    causal = free and memory.causal and _starts_together(call)
+    causal = free and sink is None and memory.causal and _starts_together(call)
     mask: Tensor | None = None
     if not causal:
         if call.span.factor is not None:
@@ -185,7 +190,9 @@ def _fused(parts: Parts, call: Call) -> Path | None:
         scaled_scores(call.bias, scale) if isinstance(scale, Tensor) and call.bias is not None else call.bias
     )
     (query, key), scale = _scaled(features, scale)
-    fused = partial(fused_attention, bias=bias, causal=causal, scale=scale, dropout=_dropped(parts))
+    fused = partial(
+        fused_attention, bias=bias, sink=sink, causal=causal, scale=scale, dropout=_dropped(parts)
+    )
     return Path("fused", partial(fused, query, key, memory.value, mask))
 
 

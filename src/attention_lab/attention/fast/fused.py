@@ -17,11 +17,12 @@ def fused_attention(
     mask: Bool[Tensor, "..."] | None = None,
     *,
     bias: Float[Tensor, "..."] | None = None,
+    sink: Float[Tensor, "..."] | None = None,
     causal: bool = False,
     scale: float = 1.0,
     dropout: float = 0.0,
 ) -> Float[Tensor, "... Q dv"]:
-    """`softmax(scale (q k^T + bias), mask) v`, with zeros for a row without a key.
+    """`softmax(scale (q k^T + bias), mask) v`, possibly with a sink; zeros for a row without a key.
 
     Args:
         query: features of the queries; the leading dimensions of all arguments broadcast.
@@ -29,11 +30,15 @@ def fused_attention(
         value: values.
         mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
         bias: added to the scores, broadcastable like the mask.
-        causal: let a query see only the keys up to its own position; not together with a mask or bias.
+        sink: logit of a further key without a value, broadcastable to `[..., Q, 1]`.
+        causal: let a query see only the keys up to its own position; not with a mask, bias or sink.
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
     value_size = value.shape[-1]
+    if sink is not None:
+        query, key, value = _with_sink(query, key, value, sink / scale)
+        mask, bias = (x if x is None else _append(x, key.shape[-2] - 1) for x in (mask, bias))
     query, key, value = fitted(query, key, value)
     others = [x for x in (mask, bias) if x is not None]
     rank = max(x.dim() for x in (query, key, value, *others))
@@ -66,6 +71,20 @@ def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
     size = max(x.shape[-1] for x in tensors)
     size += 0 if tensors[0].device.type == "cpu" else -size % 8
     return [F.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x for x in tensors]
+
+
+def _with_sink(query: Tensor, key: Tensor, value: Tensor, sink: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Append a key of value zero whose product with every query is `sink`, by a further feature."""
+    leading = torch.broadcast_shapes(key.shape[:-2], sink.shape[:-2])  # type: ignore[no-untyped-call]
+    row = F.pad(sink.to(key.dtype).expand(*leading, 1, 1), (key.shape[-1], 0))
+    key = torch.cat([F.pad(key, (0, 1)).expand(*leading, -1, -1), row], -2)
+    return F.pad(query, (0, 1), value=1.0), key, F.pad(value, (0, 0, 0, 1))
+
+
+def _append(x: Tensor, keys: int) -> Tensor:
+    """A mask that also keeps the sink, or a bias that leaves its score as it is."""
+    x = x.expand(*x.shape[:-1], keys)
+    return F.pad(x, (0, 1), value=True) if x.dtype == torch.bool else F.pad(x, (0, 1))
 
 
 def _broadcast(rank: int, tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:

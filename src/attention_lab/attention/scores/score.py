@@ -56,7 +56,8 @@ class Score(nn.Module):
     ) -> tuple[Tensor, Tensor] | None:
         """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T; None if the score has no such form.
 
-        The equality may leave out a term that depends only on q, which a softmax cancels.
+        If `forward` is defined as well, the equality may leave out a term that depends only on q, which a
+        softmax cancels.
         """
         return None
 
