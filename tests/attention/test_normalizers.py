@@ -193,6 +193,7 @@ def test_weights_with_a_sink_by_hand() -> None:
 
 def test_a_sink_takes_weight_on_every_path_with_masks_and_biases_that_broadcast() -> None:
     attention = Mechanism(ScaledDot, SinkSoftmax)(4, 4, heads=2).double()
+    assert attention.normalizer.sink.shape == (2, 1, 1)
     attention.normalizer.sink.data = torch.tensor([0.5, -1.0]).view(2, 1, 1).double()
     query, key = torch.randn(3, 2, 5, 4).double(), torch.randn(3, 2, 5, 4).double()
     mask, bias = torch.tensor([True, False, True]).view(3, 1, 1, 1), torch.randn(5, 1).double()
