@@ -5,9 +5,9 @@ Hydra's own parser takes the options from one place only: those on the other sid
 
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
@@ -49,6 +49,7 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     Raises:
         LabError: a flag is unknown, has a wrong value, or cannot be combined with another.
     """
+    _accept_help_of_hydra()
     parser = get_args_parser()
     parser.error = partial(_reject, parser, arguments)  # type: ignore[method-assign]
     flags, left = parser.parse_known_args(arguments)
@@ -64,6 +65,23 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     if flags.resolve and not (flags.cfg or flags.help):
         raise LabError("--resolve needs --cfg or --help")
     return flags
+
+
+@cache
+def _accept_help_of_hydra() -> None:
+    """Let a help text be an object, as one of Hydra 1.3 is (hydra#3121).
+
+    From Python 3.14 on, argparse rejects it before a command line is read.
+    """
+    check = getattr(ArgumentParser, "_check_help", None)
+    if check is None:
+        return
+
+    def check_text(parser: ArgumentParser, action: Action) -> None:
+        if isinstance(action.help, str):
+            check(parser, action)
+
+    ArgumentParser._check_help = check_text  # type: ignore[attr-defined]
 
 
 def _reject(parser: ArgumentParser, arguments: Sequence[str], message: str) -> NoReturn:
