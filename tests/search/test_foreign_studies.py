@@ -61,7 +61,7 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("UPDATE study_user_attributes SET value_json = '" + "[" * 100_000 + "'", "recursion"),
+        ("UPDATE study_user_attributes SET value_json = '" + "[" * 100_000 + "'", "recursion|Stack overflow"),
         ("DELETE FROM trial_values", "trial 0 has no result"),
         ("UPDATE trial_values SET value = 'evil'", "trial 0 has no result|evil"),
         (

@@ -179,7 +179,8 @@ def test_query_labels_are_whole_where_there_is_room() -> None:
     right = MARGIN + layout.left - SPACE
     top = MARGIN + CAPTION + layout.cell[0] // 2 - mask.shape[0] // 2
     drawn = np.asarray(draw_heatmaps(maps))[top : top + mask.shape[0], right - mask.shape[1] : right]
-    np.testing.assert_array_equal(drawn >= (PAPER + INK) // 2, mask > 127)
+    clear = np.abs(mask.astype(int) - 127) > 10  # elsewhere, rounding decides
+    np.testing.assert_array_equal((drawn >= (PAPER + INK) // 2)[clear], (mask > 127)[clear])
 
 
 def test_without_labels_there_are_axis_names_only() -> None:

@@ -4,6 +4,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
@@ -93,7 +94,8 @@ def _check_writable(arguments: Sequence[str]) -> None:
     folder = Path(given[-1].partition("${")[0]).absolute()
     existing = next(path for path in (folder, *folder.parents) if is_there(path))
     try:
-        folder.exists()  # an error if its name is too long
+        with suppress(FileNotFoundError):
+            folder.stat()  # an error if its name is too long
         Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
     except OSError:
         raise LabError(f"cannot write in {existing}: choose another folder with hydra.run.dir=...") from None
