@@ -19,7 +19,7 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.inference.pretrained import pretrained
 from attention_lab.interruption.resume import find_last_checkpoint
-from attention_lab.interruption.resume_option import _check_writable, expand_resume
+from attention_lab.interruption.resume_option import check_writable, expand_resume
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
 from attention_lab.run_files import ERROR, METRICS
@@ -179,8 +179,8 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     "read",
     [
         *(find_checkpoints, pretrained, read_inputs),
-        lambda path: expand_resume([f"resume={path}"]),
-        lambda path: _check_writable([f"hydra.run.dir={path}"]),
+        lambda path: expand_resume([f"resume={path}"], Path("conf")),
+        lambda path: check_writable([f"hydra.run.dir={path}"]),
     ],
 )
 def test_a_path_that_is_too_long_is_refused_in_one_line(read: Callable[[str], Any]) -> None:

@@ -104,12 +104,7 @@ def command(
         status = 0
         try:
             with warnings.catch_warnings():
-                train.print_version()
-                train.expand_home_folders()
-                train.resume_from_command_line()
-                train.accept_test_files()
-                train.move_flags_first()
-                train.check_choices("conf")
+                train.prepare_command_line()
                 train.main()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 1

@@ -163,9 +163,7 @@ def _main() -> int:
     train = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(train)
     try:
-        train.resume_from_command_line()
-        train.move_flags_first()
-        train.check_choices("conf")
+        train.prepare_command_line()
         train.main()
     except SystemExit as end:
         if isinstance(end.code, str):
