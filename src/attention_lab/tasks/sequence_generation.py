@@ -11,9 +11,8 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
-from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
-from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
+from attention_lab.models.decoding.search import Decodable, beam_search, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
