@@ -41,9 +41,10 @@ class FolderCheck(Callback):
         _check_named(config.hydra.run.dir, "hydra.run.dir")
         _check_repeatable(config, "run")
         folder = Path(config.hydra.run.dir)
+        alone = is_rank_zero() and OWNED_BY_SWEEP not in os.environ  # the first process, of no sweep's job
         if config.get("resume") == AUTO:
             _check_existing(folder, MOST_FILES)
-        elif config.get("stage") == "fit" and config.get("resume") is None and _is_single_run():
+        elif alone and config.get("stage") == "fit" and config.get("resume") is None:
             _check_new(folder, "it")
 
     @errors_in_one_line()
@@ -61,11 +62,6 @@ class FolderCheck(Callback):
         elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
             for job in _new_jobs(config):
                 _check_new(job, "the sweep")
-
-
-def _is_single_run() -> bool:
-    """Whether this is the first process of a run, and the run is not a job of a sweep."""
-    return is_rank_zero() and OWNED_BY_SWEEP not in os.environ
 
 
 def _check_named(folder: str | None, option: str) -> None:
