@@ -14,7 +14,8 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
-from attention_lab.models.ensemble import Ensemble, TransductionModel
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
