@@ -10,16 +10,8 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
-from attention_lab.commandline.choice_checks import check_choices
-from attention_lab.commandline.completion import check_completion, offer_choices
-from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
-from attention_lab.commandline.flags import move_flags_first
-from attention_lab.commandline.home_folders import expand_home_folders
-from attention_lab.commandline.overrides import accept_test_files
-from attention_lab.commandline.version import print_version
-from attention_lab.experiment import CHOICES
-from attention_lab.interruption.resume_option import resume_from_command_line
+from attention_lab.experiment.command_line import prepare_command_line, share_config_store
 from attention_lab.runs.run_names import register_resolvers
 
 register_resolvers()  # before Hydra names the run's folder
@@ -36,12 +28,5 @@ def main(config: DictConfig) -> Any:
 
 if __name__ == "__main__":
     prepare()
-    print_version()
-    check_completion()
-    expand_home_folders()
-    resume_from_command_line()
-    accept_test_files()
-    move_flags_first()
-    check_choices("conf")
-    offer_choices(CHOICES)
+    prepare_command_line()
     main()

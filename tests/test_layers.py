@@ -60,7 +60,7 @@ SUBPACKAGES = {
     # and the plugin for the colours that its pages share with pictures
     "viz": Rules({"errors", "tensorboard_plugin"}, LIGHT | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
-    "tensorboard_plugin": Rules({"errors", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
+    "tensorboard_plugin": Rules({"errors", "lazy_names", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
     # torch only inside of a function: weights may be arrays
     "notebook": Rules(
         LEAVES | {"attention", "viz", "tensorboard_plugin"},

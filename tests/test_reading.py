@@ -19,14 +19,14 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.inference.pretrained import pretrained
 from attention_lab.interruption.resume import find_last_checkpoint
-from attention_lab.interruption.resume_option import _check_writable, expand_resume
+from attention_lab.interruption.resume_option import check_writable, expand_resume
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
 from attention_lab.run_files import ERROR, METRICS
 from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
+from attention_lab.runs.rates_by_example import read_rates_by_example
 from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.runs.run_folder import find_runs, read_job
-from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import read_small_text
@@ -117,9 +117,9 @@ def test_a_pipe_in_the_place_of_predictions_is_passed_over(
     put: Callable[[str, Path], Path], tmp_path: Path
 ) -> None:
     run = make_run(tmp_path / "run", {RATE: 0.125}, edits=[0, 1])
-    assert read_test_predictions(read_job(run), RATE) is not None
+    assert read_rates_by_example(read_job(run), RATE) is not None
     put("pipe", run / "predictions.tsv")
-    assert read_test_predictions(read_job(run), RATE) is None
+    assert read_rates_by_example(read_job(run), RATE) is None
 
 
 def test_a_pipe_as_a_checkpoint(put: Callable[[str, Path], Path], tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     "read",
     [
         *(find_checkpoints, pretrained, read_inputs),
-        lambda path: expand_resume([f"resume={path}"]),
-        lambda path: _check_writable([f"hydra.run.dir={path}"]),
+        lambda path: expand_resume([f"resume={path}"], Path("conf")),
+        lambda path: check_writable([f"hydra.run.dir={path}"]),
     ],
 )
 def test_a_path_that_is_too_long_is_refused_in_one_line(read: Callable[[str], Any]) -> None:

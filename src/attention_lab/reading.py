@@ -71,7 +71,7 @@ def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     Raises:
         OSError: the file is missing, unreadable, too large or not a regular file; `strerror` says which.
     """
-    check_regular(path, most)  # before opening: merely opening some devices has side effects
+    _check(Path(path).stat(), path, most)  # before opening: merely opening some devices has side effects
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         _check(os.fstat(number), path, most)  # again: the file may have been replaced in the meantime
@@ -118,11 +118,6 @@ def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
         if left < 0:
             raise _too_large(most, path)
     return b"".join(chunks)
-
-
-def check_regular(path: str | Path, most: int | None = None) -> None:
-    """Raise the OSError that `open_regular` would raise, for files that a library opens itself."""
-    _check(Path(path).stat(), path, most)
 
 
 def _check(status: os.stat_result, path: str | Path, most: int | None) -> None:

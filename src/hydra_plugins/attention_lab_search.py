@@ -1,6 +1,5 @@
 """The sweeper, in the only namespace where Hydra looks for plugins; Hydra imports it at every start."""
 
-import sys
 from collections.abc import Mapping
 
 from hydra.core.hydra_config import HydraConfig
@@ -34,17 +33,14 @@ class OptunaSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run trials until the study has as many as wanted; an error ends the program with one line."""
         from attention_lab.commandline.choice_checks import check_installed
-        from attention_lab.errors import LabError
-        from attention_lab.text_tables import console_message
+        from attention_lab.commandline.exit_errors import errors_in_one_line
 
         assert self.launcher is not None
         assert self.config is not None
         assert self.hydra_context is not None
         given = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
-        try:
+        with errors_in_one_line():
             check_installed("sweep", "optuna")
             from attention_lab.search.trials import search
 
             search(self.config, given, self.launcher, self.hydra_context.config_loader)
-        except LabError as error:
-            sys.exit(console_message("Error", error))

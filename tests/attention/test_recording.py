@@ -23,7 +23,7 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.attention.fast import band
-from attention_lab.attention.recording.context import check_module
+from attention_lab.attention.recording.context_manager import check_module
 from attention_lab.attention.windows import Band
 from attention_lab.models.parts.encoder import Encoder
 

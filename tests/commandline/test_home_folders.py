@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.home_folders import expand_in_configuration, expanded
+from attention_lab.commandline.home_folders import expand_in_configuration, with_home_folders
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def _home(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_home_folder_at_the_start_of_a_path(given: str, path: str) -> None:
-    assert expanded([given]) == [path]
+    assert with_home_folders([given]) == [path]
 
 
 def test_a_home_folder_in_a_file_of_the_configuration() -> None:

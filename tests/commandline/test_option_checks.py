@@ -10,6 +10,7 @@ from attention_lab.commandline.choice_checks import check_choices, warning_of_fe
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
+from attention_lab.errors import LabError
 
 CONF = Path(__file__).parents[2] / "conf"
 TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
@@ -132,26 +133,25 @@ def test_valid_options_pass(arguments: str) -> None:
     check_arguments(read_flags(arguments.split()).overrides, CONF)
 
 
-def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text(
         "# @package _global_\nmodel:\n  _target_: a.B\n  size: 32\n"
     )
-    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
     for given in (["--config-dir", str(tmp_path)], [f"--config-dir={tmp_path}"], ["-cd", str(tmp_path)]):
-        check_choices("conf", [*given, "model=mine", "model.size=8", "seed=1"])
+        check_choices([*given, "model=mine", "model.size=8", "seed=1"], CONF)
         for wrong, message in [
-            ("model=mind", r"^Error: model=mind is unknown \(did you mean mine\?\): choose cnn, .*, mine, "),
-            ("model.sise=8", r"^Error: there is no option model\.sise; did you mean model\.size\?$"),
-            ("model.size=x", r"^Error: model\.size=x must be a whole number, such as 32$"),
-            ("sead=1", "^Error: there is no option sead; did you mean seed"),
+            ("model=mind", r"^model=mind is unknown \(did you mean mine\?\): choose cnn, .*, mine, "),
+            ("model.sise=8", r"^there is no option model\.sise; did you mean model\.size\?$"),
+            ("model.size=x", r"^model\.size=x must be a whole number, such as 32$"),
+            ("sead=1", "^there is no option sead; did you mean seed"),
         ]:
-            with pytest.raises(SystemExit, match=message):
-                check_choices("conf", [*given, *(["model=mine"] if "=mind" not in wrong else []), wrong])
+            with pytest.raises(LabError, match=message):
+                check_choices([*given, *(["model=mine"] if "=mind" not in wrong else []), wrong], CONF)
     (tmp_path / "model" / "mine.yaml").rename(tmp_path / "model" / "mine.v2.yaml")
-    check_choices("conf", [*given, "model=mine.v2", "model.size=8"])  # not a class
-    with pytest.raises(SystemExit, match=r"^Error: --config-dir=/.*none: there is no such folder$"):
-        check_choices("conf", ["--config-dir", str(tmp_path / "none"), "model=mine"])
+    check_choices([*given, "model=mine.v2", "model.size=8"], CONF)  # not a class
+    with pytest.raises(LabError, match=r"^--config-dir=/.*none: there is no such folder$"):
+        check_choices(["--config-dir", str(tmp_path / "none"), "model=mine"], CONF)
 
 
 @pytest.mark.parametrize(
@@ -166,17 +166,14 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pyt
         (None, r": it is a directory, not a regular file"),
     ],
 )
-def test_a_file_of_ones_own_that_cannot_be_read(
-    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+def test_a_file_of_ones_own_that_cannot_be_read(content: bytes | None, said: str, tmp_path: Path) -> None:
     path = tmp_path / "experiment" / "mine.yaml"
     (path if content is None else path.parent).mkdir(parents=True)
     if content is not None:
         path.write_bytes(content)
     for options in ([], ["seed=1"]):
-        with pytest.raises(SystemExit, match=f"^Error: {path}{said}$"):
-            check_choices("conf", ["--config-dir", str(tmp_path), "experiment=mine", *options])
+        with pytest.raises(LabError, match=f"^{path}{said}$"):
+            check_choices(["--config-dir", str(tmp_path), "experiment=mine", *options], CONF)
 
 
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_data import whole
 
 from attention_lab.data import CMUDict, TransductionBatch, cmudict
 from attention_lab.errors import LabError
@@ -33,7 +34,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def words(data: CMUDict) -> list[set[str]]:
     data.setup()
-    batches = [part[torch.arange(len(part))] for part in data.splits]
+    batches = data.splits.map(whole)
     return [{data.codec.source.decode(ids) for ids in batch[0]} for batch in batches]
 
 
@@ -56,7 +57,7 @@ def test_every_pronunciation_is_a_training_example_and_a_reference(sample: str, 
     assert len(data.splits.train) == sum(len(dictionary[word]) for word in train)
     assert len(data.splits.validation) == len(data.splits.test) == 1
     for part in data.splits:
-        batch = part[torch.arange(len(part))]
+        batch = whole(part)
         assert isinstance(batch, TransductionBatch)
         for source, target, references in zip(batch.source, batch.target, batch.references, strict=True):
             expected = []
@@ -98,7 +99,7 @@ def test_all_letters_and_phones_are_known(stress: bool, phones: int) -> None:
     data.setup()
     assert data.sizes == TransductionSizes(27 + 4, phones + 4)
     for part in data.splits:
-        batch = part[torch.arange(len(part))]
+        batch = whole(part)
         assert UNK not in batch[0]
         assert UNK not in batch[2]
 

@@ -52,7 +52,7 @@ def pools() -> list[dict[tuple[float, ...], str]]:
     """The digits of training, validation and test: pixels to name."""
     digits = Digits("rows")
     digits.setup()
-    batches = [part[torch.arange(len(part))] for part in digits.splits]
+    batches = digits.splits.map(whole)
     return [
         {
             tuple(pixels): str(label)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_data import whole
 
 from attention_lab.data import CSVRegression, Diabetes, RegressionCodec, Sine, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -20,7 +21,7 @@ def file(tmp_path: Path) -> str:
 def values(data: RegressionData) -> list[list[list[float]]]:
     """The inputs of each part in the units of the data, sorted."""
     data.setup()
-    rows = [split[torch.arange(len(split))] for split in data.splits]
+    rows = data.splits.map(whole)
     return [sorted(data.codec.restore_inputs(part[0]).round(decimals=4).tolist()) for part in rows]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from killed_runs import QUICK, SEQ2SEQ, SMALL, finish, next_save, start_training, weights
+from killed_runs import QUICK, SEQ2SEQ, SMALL, finish, lives, next_save, start_training, weights
 
 TWO_PROCESSES = "trainer.devices=2 trainer.accelerator=cpu"
 
@@ -69,21 +69,12 @@ def test_a_signal_to_any_process_ends_all_of_them(
     assert f"python train.py resume={folder}" in errors
     assert "Traceback" not in errors
     end = time.monotonic() + 20
-    while any(map(_lives, group)) and time.monotonic() < end:
+    while any(map(lives, group)) and time.monotonic() < end:
         time.sleep(0.1)
-    assert not [one for one in group if _lives(one)]
+    assert not [one for one in group if lives(one)]
     assert not (tmp_path / "1").exists()
     last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
     assert last["global_step"] > 0
-
-
-def _lives(process: int) -> bool:
-    """Whether a process is running, and not a zombie."""
-    status = Path(f"/proc/{process}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _below(process: int) -> list[int]:
@@ -115,4 +106,4 @@ def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) ->
     assert errors.startswith("Error: another process of this run was killed")
     assert errors.endswith(f"python train.py resume={tmp_path}\n")
     assert errors.count("\n") == 1
-    assert not [one for one in group if _lives(one)]
+    assert not [one for one in group if lives(one)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_runs import lives
 
 from attention_lab.errors import Stopped
 from attention_lab.interruption import exit_messages, signals, startup_watchdog
@@ -134,13 +135,6 @@ def _below(process: int) -> list[int]:
     return [one for child in map(int, children) for one in (child, *_below(child))]
 
 
-def _lives(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def _start(folder: Path, *before: str) -> "subprocess.Popen[str]":
     """Start a run of two processes that would take minutes."""
     options = ["model=multihead", "trainer.devices=2", "trainer.accelerator=cpu", "threads=1"]
@@ -175,9 +169,9 @@ def test_a_signal_ends_a_starting_run_soon(
         _, errors = process.communicate(timeout=20)  # for a busy machine: it usually takes one or two
     finally:
         end = time.monotonic() + 5  # a process that has closed its output may take a moment to end
-        while any(map(_lives, group)) and time.monotonic() < end:
+        while any(map(lives, group)) and time.monotonic() < end:
             time.sleep(0.05)
-        left = [one for one in group if _lives(one)]
+        left = [one for one in group if lives(one)]
         for one in left:
             os.kill(one, signal.SIGKILL)
     if signum != signal.SIGKILL:

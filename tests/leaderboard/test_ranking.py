@@ -18,9 +18,8 @@ from attention_lab.leaderboard.settings import (
 )
 from attention_lab.leaderboard.significance import compare
 from attention_lab.leaderboard.tables import Section, tabulate
+from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job, read_job
-from attention_lab.runs.test_predictions import TestPredictions as Predictions
-from attention_lab.runs.test_predictions import read_test_predictions
 
 METRIC = "test/accuracy"
 
@@ -164,7 +163,7 @@ def test_the_interval_of_a_difference_is_cut_to_possible_values() -> None:
 
 
 def test_only_runs_with_the_same_examples_share_their_resamples() -> None:
-    first = Predictions(b"a", np.arange(9), np.ones(9))
+    first = RatesByExample(b"a", np.arange(9), np.ones(9))
     drawn = _resampled_rates({1: first, 2: first, 3: first._replace(sources=b"b")})
     assert (drawn[1] == drawn[2]).all() and (drawn[1] != drawn[3]).any()
 
@@ -180,16 +179,16 @@ def test_a_table_is_used_only_if_it_gives_the_rate_that_was_reported(tmp_path: P
     edits = [1, 0, 2, 0]
     metrics = {RATE: 3 / 16, "test/sequence_error_rate": 0.5}
     job = read_job(make_run(tmp_path / "words", metrics, edits=edits))
-    found = read_test_predictions(job, RATE)
+    found = read_rates_by_example(job, RATE)
     assert found is not None
     assert found.numerators.tolist() == edits and found.denominators.tolist() == [4] * 4
-    wrong = read_test_predictions(job, "test/sequence_error_rate")
+    wrong = read_rates_by_example(job, "test/sequence_error_rate")
     assert wrong is not None and wrong.numerators.tolist() == [1, 0, 1, 0]
-    assert read_test_predictions(job, "test/loss") is None
+    assert read_rates_by_example(job, "test/loss") is None
     # as characters the references have 7 symbols each
-    letters = read_test_predictions(read_job(make_run(tmp_path / "a", {RATE: 3 / 28}, edits=edits)), RATE)
+    letters = read_rates_by_example(read_job(make_run(tmp_path / "a", {RATE: 3 / 28}, edits=edits)), RATE)
     assert letters is not None and letters.denominators.tolist() == [7] * 4
-    assert read_test_predictions(read_job(make_run(tmp_path / "old", {RATE: 0.9}, edits=edits)), RATE) is None
+    assert read_rates_by_example(read_job(make_run(tmp_path / "old", {RATE: 0.9}, edits=edits)), RATE) is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +199,7 @@ def test_the_examples_behind_an_accuracy(
     edits: list[int], accuracy: float, right: list[int], classes: int, tmp_path: Path
 ) -> None:
     job = read_job(make_run(tmp_path / "run", {"test/accuracy": accuracy}, edits=edits))
-    found = read_test_predictions(job, "test/accuracy")
+    found = read_rates_by_example(job, "test/accuracy")
     assert found is not None
     assert found.numerators.tolist() == right and found.denominators.tolist() == [classes] * 4
 
@@ -213,7 +212,7 @@ def test_the_examples_behind_an_accuracy(
 def test_a_damaged_table_is_no_table(text: str, tmp_path: Path) -> None:
     job = read_job(make_run(tmp_path / "run", {RATE: 0.5}, edits=[1]))
     (job.folder / "predictions.tsv").write_text(text)
-    assert read_test_predictions(job, RATE) is None
+    assert read_rates_by_example(job, RATE) is None
 
 
 def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:

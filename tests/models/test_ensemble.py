@@ -11,7 +11,8 @@ from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy
-from attention_lab.models.ensemble import TransductionModel, aligning, mean_of
+from attention_lab.models.ensemble import aligning, mean_of
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
 SIZES = TransductionSizes(source_vocabulary=8, target_vocabulary=7)

@@ -9,8 +9,7 @@ from toys import LENGTHS, SOURCE, exact_toy
 
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
-from attention_lab.models.decoding.n_best import n_best_search
-from attention_lab.models.decoding.search import beam_search, penalty
+from attention_lab.models.decoding.search import beam_search, n_best_search, penalty
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5)

@@ -32,6 +32,15 @@ class Outcome(NamedTuple):
 Command = Callable[..., Outcome]
 
 
+def load_program() -> Any:
+    """The module of `train.py`."""
+    spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")
+    assert spec is not None and spec.loader is not None
+    train = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(train)
+    return train
+
+
 def _brings_a_folder(arguments: tuple[str, ...]) -> bool:
     """Whether the command has a folder to write into: a resumed run, or the only one to report on."""
     resumed = any(one.startswith("resume=") and one != "resume=auto" for one in arguments)
@@ -82,11 +91,7 @@ def command(
     capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Command]:
     """`command("model=nw", ...)` runs `python train.py model=nw ...` into a folder of its own."""
-    spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")
-    assert spec is not None
-    assert spec.loader is not None
-    train = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(train)
+    train = load_program()
     monkeypatch.setenv("HYDRA_MAIN_MODULE", "__main__")  # so that Hydra looks for conf/ beside the file
     runs = 0
 
@@ -104,12 +109,7 @@ def command(
         status = 0
         try:
             with warnings.catch_warnings():
-                train.print_version()
-                train.expand_home_folders()
-                train.resume_from_command_line()
-                train.accept_test_files()
-                train.move_flags_first()
-                train.check_choices("conf")
+                train.prepare_command_line()
                 train.main()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 1

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import hashlib
-import importlib.util
 import os
 import resource
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from command import load_program
 from hostile import BASES, Case
 
 REPOSITORY = Path(__file__).parents[2]
@@ -158,14 +158,9 @@ def _be(place: Path, arguments: list[str]) -> None:
 
 
 def _main() -> int:
-    spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")
-    assert spec is not None and spec.loader is not None
-    train = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(train)
+    train = load_program()
     try:
-        train.resume_from_command_line()
-        train.move_flags_first()
-        train.check_choices("conf")
+        train.prepare_command_line()
         train.main()
     except SystemExit as end:
         if isinstance(end.code, str):

@@ -53,3 +53,11 @@ def next_save(folder: Path, process: subprocess.Popen[str]) -> float:
     while process.poll() is None and not (file.exists() and file.stat().st_mtime_ns != before):
         time.sleep(0.02)
     return time.monotonic() - start
+
+
+def lives(process: int) -> bool:
+    """Whether a process is running, and not a zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

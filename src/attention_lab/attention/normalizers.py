@@ -217,7 +217,7 @@ def _on_simplex(
 
 def _sparsemax(scores: Tensor) -> Tensor:
     """`(s_i - tau)_+` with a sum of one, for scores whose largest is 0 (1602.02068, algorithm 1)."""
-    first, count = _sorted(scores, lowest=-1.0)
+    first, count = _sorted(scores)
     thresholds = (first.cumsum(-1) - 1) / count  # tau, if the first 1, 2, ... keys have a weight
     zero = scores.detach() <= _last(thresholds, thresholds < first)
     size = (~zero).sum(-1, keepdim=True)
@@ -228,7 +228,7 @@ def _sparsemax(scores: Tensor) -> Tensor:
 def _entmax15(scores: Tensor) -> Tensor:
     """`(s_i / 2 - tau)_+^2` with a sum of one, for scores whose largest is 0 (1905.05702, algorithm 2)."""
     scores = scores / 2
-    first, count = _sorted(scores, lowest=-1.0)
+    first, count = _sorted(scores)
     mean = first.cumsum(-1) / count
     spread = first.square().cumsum(-1) - count * mean.square()
     thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
@@ -240,9 +240,9 @@ def _entmax15(scores: Tensor) -> Tensor:
     return (scores - tau).masked_fill(zero, 0.0).square()
 
 
-def _sorted(scores: Tensor, lowest: float) -> tuple[Tensor, Tensor]:
-    """The scores, none below `lowest` (where weights are zero), in descending order, and 1, 2, ..."""
-    first = scores.detach().clamp_min(lowest).sort(-1, descending=True).values
+def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores, none below -1 (where weights are zero), in descending order, and 1, 2, ..."""
+    first = scores.detach().clamp_min(-1.0).sort(-1, descending=True).values
     return first, torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.memory import Call, Memory
 
 Examples = int | slice | Sequence[int] | Tensor | None
@@ -146,10 +147,7 @@ class Recorder:
             call.query, memory.keys, memory.value, memory.mask, call.bias
         )
         of_all = Memory(keys, value, mask, memory.causal)
-        kind = query.device.type
-        # A parameter whose cast was cached here would get no gradient where it is used again.
-        cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
-        with torch.no_grad(), cast:
+        with torch.no_grad(), uncached_autocast(query):
             for rows in _runs(self._rows(query.shape[-2]), query.shape[-2]):
                 some = Memory(of_all.keys, of_all.value, _rows_of(mask, rows), of_all.causal)
                 offset = call.offset + (rows.start or 0)

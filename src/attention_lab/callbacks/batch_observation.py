@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
-from attention_lab.attention.evaluation import evaluation_mode
+from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation

@@ -175,14 +175,11 @@ def _epoch_sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:
 
 
 def _add(metric: Any, before: dict[str, Tensor]) -> None:
+    takes_one = metric.meta.is_max_reduction or metric.meta.is_min_reduction
     for name, value in before.items():
         now = getattr(metric, name)
-        reduce = metric.meta.reduce_fx if _takes_one(metric.meta) and name == "value" else torch.add
+        reduce = metric.meta.reduce_fx if takes_one and name == "value" else torch.add
         setattr(metric, name, reduce(value.to(now.device), now))
-
-
-def _takes_one(meta: Any) -> bool:
-    return bool(meta.is_max_reduction or meta.is_min_reduction)
 
 
 def _metric_states(module: pl.LightningModule) -> dict[str, dict[str, Any]]:

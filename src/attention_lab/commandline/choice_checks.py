@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +24,7 @@ from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, usable_cores
-from attention_lab.text_tables import console_message, counted
+from attention_lab.text_tables import counted
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -45,34 +44,31 @@ PICTURE_FORMATS = ("png", "svg", "pdf")
 _TAG = r"\w[\w ./:-]{0,63}"
 
 
-def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
-    """End the program with a one-line message if the command line names an unknown choice or option.
+def check_choices(arguments: Sequence[str], conf: Path) -> None:
+    """Raise LabError if a command line names an unknown choice or option.
 
     Hydra finds the same mistakes, but its messages are many lines long.
 
     Args:
-        folder: the configuration folder, beside the program.
-        arguments: the command line; None for this program's.
+        arguments: the command line.
+        conf: the configuration folder.
     """
-    try:
-        flags = read_flags(sys.argv[1:] if arguments is None else arguments)
-        given = flags.overrides
-        own = [Path(flags.config_dir).absolute()] if flags.config_dir else []
-        if flags.config_name or flags.config_path or any(one.startswith("hydra.searchpath") for one in given):
-            return
-        if own and not own[0].is_dir():
-            raise LabError(f"--config-dir={own[0]}: there is no such folder")
-        folders = (Path(sys.argv[0]).resolve().parent / folder, *own)
-        for argument in given:
-            _check_word(argument, folders)
-            _check_run_folder(argument)
-            _check_choice(argument, folders, given)
-        if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
-            check_arguments(given, *folders)
-        if not flags.multirun:
-            _check_single_values(given, folders)
-    except LabError as error:
-        sys.exit(console_message("Error", error))
+    flags = read_flags(arguments)
+    given = flags.overrides
+    own = [Path(flags.config_dir).absolute()] if flags.config_dir else []
+    if flags.config_name or flags.config_path or any(one.startswith("hydra.searchpath") for one in given):
+        return
+    if own and not own[0].is_dir():
+        raise LabError(f"--config-dir={own[0]}: there is no such folder")
+    folders = (conf, *own)
+    for argument in given:
+        _check_word(argument, folders)
+        _check_run_folder(argument)
+        _check_choice(argument, folders, given)
+    if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
+        check_arguments(given, *folders)
+    if not flags.multirun:
+        _check_single_values(given, folders)
 
 
 def _check_word(argument: str, folders: Sequence[Path]) -> None:

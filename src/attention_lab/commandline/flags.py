@@ -4,16 +4,14 @@ Hydra's own parser takes the options from one place only: those on the other sid
 """
 
 import re
-import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 
 from attention_lab.errors import LabError
-from attention_lab.text_tables import console_message
 
 _EXCLUSIVE = {
     "cfg": "--cfg",
@@ -23,17 +21,6 @@ _EXCLUSIVE = {
     "shell_completion": "--shell-completion",
 }
 """Flags of which a command line may contain only one, by their name in the parsed arguments."""
-
-
-def move_flags_first() -> None:
-    """Put the flags of this program's command line first, before Hydra reads it.
-
-    A wrong flag ends the program with a one-line message.
-    """
-    try:
-        sys.argv[1:] = flags_first(sys.argv[1:])
-    except LabError as error:
-        sys.exit(console_message("Error", error))
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
@@ -51,12 +38,18 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     """
     _accept_help_of_hydra()
     parser = get_args_parser()
-    parser.error = partial(_reject, parser, arguments)  # type: ignore[method-assign]
+    known = parser._option_string_actions  # argparse has no public list of its flags
+    # To argparse, "-model" is -m with the value "odel"; from Python 3.13 on, "-odel" is left of it.
+    glued = [one for one in arguments if re.match(r"-\w\w", one) and one.partition("=")[0] not in known]
+
+    def reject(message: str) -> NoReturn:
+        raise LabError(_not_a_flag(glued[0]) if glued else message.removeprefix("argument "))
+
+    parser.error = reject  # type: ignore[method-assign]
     flags, left = parser.parse_known_args(arguments)
     for argument in left:
         if argument.startswith("-"):
-            # From Python 3.13 on, "-odel" is left of "-model".
-            whole = (one for one in arguments if one.startswith("-") and one.endswith(argument[1:]))
+            whole = (one for one in glued if one.endswith(argument[1:]))
             raise LabError(_not_a_flag(argument if argument in arguments else next(whole, argument)))
     flags.overrides += left
     given = [name for key, name in _EXCLUSIVE.items() if getattr(flags, key)]
@@ -82,15 +75,6 @@ def _accept_help_of_hydra() -> None:
             check(parser, action)
 
     ArgumentParser._check_help = check_text  # type: ignore[attr-defined]
-
-
-def _reject(parser: ArgumentParser, arguments: Sequence[str], message: str) -> NoReturn:
-    known = parser._option_string_actions  # argparse has no public list of its flags
-    for argument in arguments:
-        # To argparse, "-model" is -m with the value "odel".
-        if re.match(r"-\w\w", argument) and argument.partition("=")[0] not in known:
-            raise LabError(_not_a_flag(argument))
-    raise LabError(message.removeprefix("argument "))
 
 
 def _not_a_flag(argument: str) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,12 +16,7 @@ _TEXTS = ("inputs",)
 """Options whose lists are texts, not paths."""
 
 
-def expand_home_folders() -> None:
-    """Expand `~` in the paths on this program's command line, before Hydra reads it."""
-    sys.argv[1:] = expanded(sys.argv[1:])
-
-
-def expanded(arguments: Sequence[str]) -> list[str]:
+def with_home_folders(arguments: Sequence[str]) -> list[str]:
     """Command-line arguments with `~` and `~user` expanded at the start of values and of list items."""
     return [_expand(text) for text in arguments]
 

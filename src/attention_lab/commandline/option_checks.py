@@ -62,7 +62,7 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
         LabError: an option is invalid; the message names it and says what would be valid.
     """
     given = [parse_override(text) for text in arguments]
-    chosen = [one for one in given if _is_group(one, (root, *more))]
+    chosen = [one for one in given if "/" in one.key_or_group or is_group(one.key_or_group, (root, *more))]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
     if not options and not rare:
@@ -125,10 +125,6 @@ def _defaults(folders: tuple[Path, ...], *chosen: str) -> Defaults:
     with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
         composed: Any = OmegaConf.to_container(compose("config", [*overrides, *chosen]), resolve=False)
     return composed  # type: ignore[no-any-return]
-
-
-def _is_group(one: Override, folders: Sequence[Path]) -> bool:
-    return "/" in one.key_or_group or is_group(one.key_or_group, folders)
 
 
 def _first_choice(one: Override) -> str:

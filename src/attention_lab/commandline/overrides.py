@@ -7,7 +7,6 @@ anybody.
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -158,11 +157,6 @@ def as_text(value: object) -> str:
 def quote(value: object) -> str:
     """A value as written on the command line, text in quotes."""
     return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else as_text(value)
-
-
-def accept_test_files() -> None:
-    """Let this program's command line give a file to test a model on, before Hydra reads it."""
-    sys.argv[1:] = with_test_files(sys.argv[1:])
 
 
 def with_test_files(arguments: Sequence[str]) -> list[str]:

@@ -21,10 +21,10 @@ from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Imag
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.space_hints import hint_of_spaces
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.sampled import DigitStripsSpec
-from attention_lab.data.split_hints import hint_of_spaces
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes

@@ -11,8 +11,8 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.space_hints import hint_of_spaces
 from attention_lab.data.specs.files import PairsSpec
-from attention_lab.data.split_hints import hint_of_spaces
 from attention_lab.data.subwords import learn_pieces, pieces_of
 from attention_lab.data.transduction import Example, TransductionData
 

@@ -16,7 +16,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.commandline.other_names import meant_by
 from attention_lab.errors import LabError, PrunedError, Stopped, first_line
+from attention_lab.run_files import PRUNED
 from attention_lab.text_tables import console_message
+from attention_lab.writing import write_atomically
 
 Stage = Callable[[DictConfig], Any]
 STAGES = {
@@ -77,9 +79,7 @@ def _run(config: DictConfig) -> Any:
     except Stopped as stopped:
         exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:
-        from attention_lab.search.jobs import mark_pruned
-
-        mark_pruned(folder, pruned)
+        write_atomically(folder / PRUNED, f"{pruned}\n")
         return None
     except (LabError, OmegaConfBaseException) as error:
         reason = first_line(error)

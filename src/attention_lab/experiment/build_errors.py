@@ -47,22 +47,17 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         cause: BaseException = error
-        while not missing_target(cause) and _has_cause(cause):
-            cause = cause.__cause__ or cause
-        targets = {path.rpartition(".")[0]: str(value) for path, value in flatten(config) if _is_class(path)}
+        while not missing_target(cause) and isinstance(cause, InstantiationException) and cause.__cause__:
+            cause = cause.__cause__  # what Hydra has wrapped
+        targets = {
+            path.removesuffix("._target_"): str(value)
+            for path, value in flatten(config)
+            if path.endswith("._target_")
+        }
         part = _part(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
             raise
         raise LabError(_message(cause, part, config, targets[part])) from cause
-
-
-def _has_cause(error: BaseException) -> bool:
-    """Whether Hydra has wrapped another error in this one."""
-    return isinstance(error, InstantiationException) and error.__cause__ is not None
-
-
-def _is_class(path: str) -> bool:
-    return path.endswith("._target_")
 
 
 def _frames(error: BaseException) -> list[FrameType]:

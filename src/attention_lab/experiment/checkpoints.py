@@ -15,7 +15,7 @@ from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
-from attention_lab.models.ensemble import TransductionModel
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.reading import physical_memory
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM

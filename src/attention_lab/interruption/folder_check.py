@@ -2,7 +2,6 @@
 
 import copy
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationResolutionError
 
+from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import parse_overrides
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.runs.path_patterns import walk
 from attention_lab.runs.run_names import exclude_from_names
-from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
 
 MOST_JOBS = 100
@@ -36,16 +35,19 @@ class FolderCheck(Callback):
     sweep, must not replace the checkpoints of an older one.
     """
 
+    @errors_in_one_line()
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the run's folder if `resume=auto` continues a run, or a new one is trained in it."""
         _check_named(config.hydra.run.dir, "hydra.run.dir")
         _check_repeatable(config, "run")
         folder = Path(config.hydra.run.dir)
+        alone = is_rank_zero() and OWNED_BY_SWEEP not in os.environ  # the first process, of no sweep's job
         if config.get("resume") == AUTO:
-            _check(folder, MOST_FILES)
-        elif config.get("stage") == "fit" and config.get("resume") is None and _is_single_run():
+            _check_existing(folder, MOST_FILES)
+        elif alone and config.get("stage") == "fit" and config.get("resume") is None:
             _check_new(folder, "it")
 
+    @errors_in_one_line()
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the folder of a sweep or search that continues, or the jobs' folders of a new sweep."""
         try:
@@ -56,37 +58,32 @@ class FolderCheck(Callback):
         _check_named(config.hydra.sweep.dir, "hydra.sweep.dir")
         _check_repeatable(config, "sweep")
         if config.get("resume") == AUTO or config.get("sweep") is not None:
-            _check(folder, MOST_FILES * MOST_JOBS)
+            _check_existing(folder, MOST_FILES * MOST_JOBS)
         elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
             for job in _new_jobs(config):
                 _check_new(job, "the sweep")
 
 
-def _is_single_run() -> bool:
-    """Whether this is the first process of a run, and the run is not a job of a sweep."""
-    return is_rank_zero() and OWNED_BY_SWEEP not in os.environ
-
-
 def _check_named(folder: str | None, option: str) -> None:
     if not folder:
-        message = f"{option} is empty: give a folder, such as {option}=logs/mine, or leave the option out"
-        sys.exit(console_message("Error", message))
+        raise LabError(
+            f"{option} is empty: give a folder, such as {option}=logs/mine, or leave the option out"
+        )
 
 
 def _check_repeatable(config: DictConfig, kind: str) -> None:
     """Check that with `resume=auto` the same command leads to the same folder: its name has no time."""
     folder = OmegaConf.to_container(config.hydra[kind], resolve=False)
     if config.get("resume") == AUTO and "${now:" in str(folder):
-        message = (
+        raise LabError(
             f"resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to the command"
         )
-        sys.exit(console_message("Error", message))
 
 
 def _check_new(folder: Path, it: str) -> None:
     if has_checkpoint(folder):
         choices = f"continue {it} with resume=auto, or choose another folder"
-        sys.exit(console_message("Error", f"{folder} has checkpoints of a run: {choices}"))
+        raise LabError(f"{folder} has checkpoints of a run: {choices}")
 
 
 def _new_jobs(config: DictConfig) -> Iterator[Path]:
@@ -115,10 +112,6 @@ def _new_jobs(config: DictConfig) -> Iterator[Path]:
         HydraConfig.instance().cfg = before
 
 
-def _check(folder: Path, most: int) -> None:
-    if not folder.is_dir():
-        return
-    try:
+def _check_existing(folder: Path, most: int) -> None:
+    if folder.is_dir():
         check_links(folder, most)
-    except LabError as error:
-        sys.exit(console_message("Error", error))  # Hydra turns any other exception into a warning

@@ -1,7 +1,6 @@
 """The option `resume=<run folder>`: it is expanded to the command line of a run in that folder."""
 
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,20 +14,10 @@ from attention_lab.run_files import CONFIG, SWEEP
 from attention_lab.runs.checkpoint_paths import newest_run
 from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
-from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import check_links
 
 
-def resume_from_command_line() -> None:
-    """Expand `resume=<folder>` in `sys.argv`; exit with an error message if that is impossible."""
-    try:
-        sys.argv[1:] = expand_resume(sys.argv[1:])
-        _check_writable(sys.argv[1:])
-    except LabError as error:
-        sys.exit(console_message("Error", error))
-
-
-def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
+def expand_resume(arguments: Sequence[str], conf: Path) -> list[str]:
     """Expand `resume=<folder>` to the command line that resumes the run in its folder.
 
     The run's group choices are added, so that the options within them are known; `resumed_configuration`
@@ -36,7 +25,7 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
 
     Args:
         arguments: the command line.
-        conf: the configuration folder; None for the one beside the program.
+        conf: the configuration folder.
 
     Raises:
         LabError: the folder is not a training run's, or another argument cannot be combined with `resume`.
@@ -58,7 +47,6 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
     if not is_file(folder / CONFIG):
         raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
     check_links(folder)  # here, because Hydra is about to write to the folder
-    conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
     choices = [
         f"{group}={choice}"
         for group, choice in read_choices(folder).items()
@@ -86,8 +74,8 @@ def _why_not_resumable(folder: Path) -> str:
     return "that is not the folder of a run: it has no config.yaml"
 
 
-def _check_writable(arguments: Sequence[str]) -> None:
-    """Check that Hydra can create the run's folder; its own error is many lines long."""
+def check_writable(arguments: Sequence[str]) -> None:
+    """Raise LabError if Hydra cannot create the run's folder; its own error is many lines long."""
     if any(argument.startswith("--") for argument in arguments):
         return  # options such as --help write nothing
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]

@@ -13,6 +13,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
 from attention_lab.errors import LabError, first_line
 from attention_lab.leaderboard.board import write_leaderboard
@@ -38,11 +39,9 @@ class LeaderboardCallback(Callback):
         view: the columns of the table and the axes of the picture; see `leaderboard.view.View`.
     """
 
+    @errors_in_one_line()
     def __init__(self, **view: Any) -> None:
-        try:
-            self.view = View.of(view)
-        except LabError as error:
-            sys.exit(console_message("Error", error))
+        self.view = View.of(view)
         self.start = 0.0
         self.swept: list[str] = []
         self.total = 0
@@ -51,14 +50,15 @@ class LeaderboardCallback(Callback):
         """Remember which folders the run creates, in case it cannot start."""
         note_new_folders(Path(config.hydra.run.dir))
 
+    @errors_in_one_line()
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
         if self.view.x is not None and self.view.y is None:
-            sys.exit(console_message("Error", f"{OPTIONS}: x needs y, the metric to plot against x"))
+            raise LabError(f"{OPTIONS}: x needs y, the metric to plot against x")
         for key in (self.view.x, self.view.group):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
-                sys.exit(console_message("Error", f"{OPTIONS}: {key} is not an option, a group or a metric"))
+                raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
         counts = _counts(config)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
@@ -98,6 +98,7 @@ class LeaderboardCallback(Callback):
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
             print("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]), flush=True)
 
+    @errors_in_one_line()
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table and write the files; if jobs failed, say why and end with status 1."""
         folder = Path(config.hydra.sweep.dir)
@@ -105,10 +106,7 @@ class LeaderboardCallback(Callback):
         measured = [job for job in jobs if job.has_metrics_stage or job.failed]
         if not measured:
             return
-        try:
-            found = write_leaderboard(folder, measured, self.view, config.pictures_format)
-        except LabError as error:
-            sys.exit(console_message("Error", error))
+        found = write_leaderboard(folder, measured, self.view, config.pictures_format)
         if found.failed:
             sys.exit("\n".join(console_message("Error", line) for line in found.failures("job")))
 

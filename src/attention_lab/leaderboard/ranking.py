@@ -12,8 +12,8 @@ import numpy as np
 from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
+from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job
-from attention_lab.runs.test_predictions import TestPredictions, read_test_predictions
 from attention_lab.text_tables import metric_name, number
 
 Verdict = Literal["best", "tied", "worse", "open"]
@@ -133,7 +133,7 @@ def _compare_with_best(
     setting: Setting,
     best: Setting,
     metric: str,
-    outcomes: Mapping[int, TestPredictions],
+    outcomes: Mapping[int, RatesByExample],
     drawn: Mapping[int, Array],
     comparisons: int,
 ) -> Ranked:
@@ -166,12 +166,12 @@ def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
     return rates
 
 
-def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, TestPredictions]:
-    found = {id(job): read_test_predictions(job, metric) for job in jobs}
+def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, RatesByExample]:
+    found = {id(job): read_rates_by_example(job, metric) for job in jobs}
     return {name: outcomes for name, outcomes in found.items() if outcomes is not None}
 
 
-def _resampled_rates(outcomes: Mapping[int, TestPredictions]) -> dict[int, Array]:
+def _resampled_rates(outcomes: Mapping[int, RatesByExample]) -> dict[int, Array]:
     """The rates of all runs on resampled test examples, shared by runs with the same examples."""
     tests: dict[bytes, list[int]] = {}
     for job, one in outcomes.items():

@@ -75,7 +75,12 @@ class Nearest(NamedTuple):
 
 
 def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> Nearest:
-    """The nearest reference of each prediction; for both arguments see `TokenErrorRate.update`."""
+    """The nearest reference of each prediction.
+
+    Args:
+        predictions: ids; everything after the first EOS is ignored.
+        references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
+    """
     used = (references != PAD).any(-1)
     has_reference = used.any(-1)
     if used.shape[1] == 0:
@@ -110,12 +115,7 @@ class SequenceErrorRate(Counts):
     higher_is_better = False
 
     def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
-        """Count a batch.
-
-        Args:
-            predictions: ids; everything after the first EOS is ignored.
-            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
-        """
+        """Count a batch; see `nearest`."""
         found = nearest(predictions, references)
         self.numerator += (found.distance > 0).sum()
         self.denominator += found.has_reference.sum()
@@ -131,12 +131,7 @@ class TokenErrorRate(Counts):
     higher_is_better = False
 
     def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
-        """Count a batch.
-
-        Args:
-            predictions: ids; everything after the first EOS is ignored.
-            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
-        """
+        """Count a batch; see `nearest`."""
         found = nearest(predictions, references)
         self.numerator += found.distance.sum()
         self.denominator += found.length.sum()

@@ -9,11 +9,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from attention_lab.errors import LabError
-from attention_lab.models.seq2seq import EncoderDecoder
-from attention_lab.models.transformer import Transformer
-
-TransductionModel = EncoderDecoder | Transformer
-"""The models of sequence-to-sequence tasks, which can be members of an ensemble."""
+from attention_lab.models.transduction import TransductionModel
 
 
 class Ensemble(nn.Module):
@@ -62,7 +58,7 @@ class Ensemble(nn.Module):
         source_lengths: Int[Tensor, " B"],
         target: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B T V"]:
-        """Log-probabilities under teacher forcing; see `EncoderDecoder.forward`."""
+        """Log-probabilities under teacher forcing; see `TransductionModel.forward`."""
         return mean_of([member(source, source_lengths, target) for member in self.members])
 
     def start(

@@ -1,7 +1,6 @@
-"""Encoder-decoder with attention: `p(y | x) = prod_t p(y_t | y_<t, x)`."""
+"""Recurrent encoder-decoders with attention."""
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
@@ -12,30 +11,24 @@ from attention_lab.models.parts.copying import Copying
 from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.monotonic import MonotonicDecoder
-from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder, DecoderState
+from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder
 from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder
 from attention_lab.models.specs import Seq2SeqSpec
-from attention_lab.sizes import BOS, TransductionSizes
+from attention_lab.models.transduction import TransductionModel, shifted
+from attention_lab.sizes import TransductionSizes
 
 
-class EncoderDecoder(nn.Module):
-    """An encoder of any kind and a decoder that attends to its annotations.
-
-    In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
-    `decoding` generate the output symbol by symbol with `start`, `step` and `select`.
+class EncoderDecoder(TransductionModel):
+    """An encoder of any kind and a recurrent decoder that attends to its annotations.
 
     Args:
         encoder: called with sources and their lengths, returns an `Encoded`.
         decoder: the decoder.
         ctc_head: also reads the annotations, in training and for rescoring.
-
-    Attributes:
-        alignment: name of the attention that is compared with a gold alignment.
-        longest: the longest output, in symbols.
     """
 
+    decoder: AttentiveDecoder
     alignment = "decoder.attention"
-    longest = 2**31
 
     def __init__(
         self, encoder: nn.Module, decoder: AttentiveDecoder, ctc_head: CTCHead | None = None
@@ -50,37 +43,11 @@ class EncoderDecoder(nn.Module):
         """The pooling of the decoder's attention; if it is hard, training treats its position as latent."""
         return self.decoder.attention.pooling
 
-    def forward(
-        self,
-        source: Shaped[Tensor, "B S *rest"],
-        source_lengths: Int[Tensor, " B"],
-        target: Int[Tensor, "B T"],
-        samples: int = 1,
-    ) -> Float[Tensor, "N T V"]:
-        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from the symbols before it.
-
-        Args:
-            source: symbols or images, each padded.
-            source_lengths: lengths of at least 1; padding beyond them has no effect.
-            target: gold symbols that end in EOS, padded; the shift to the right happens here.
-            samples: decode each example this many times, N = samples B, for attention that samples.
-        """
-        return self.read(self.encode(source, source_lengths), target, samples)
-
     def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Encoded:
         """The annotations of the sources."""
         encoded: Encoded = self.encoder(source, source_lengths)
         copying = self.decoder.copying
         return encoded if copying is None else copying.extend(encoded, source)
-
-    def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
-        """Logits under teacher forcing, for encoded sources; see `forward`."""
-        state, before = self.decoder.start(encoded), shifted(target)
-        if samples > 1:
-            rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
-            state, before = state.select(rows), before[rows]
-        logits, _ = self.decoder(before, state)
-        return logits  # type: ignore[no-any-return]
 
     def attend(
         self, encoded: Encoded, target: Int[Tensor, "B T"]
@@ -112,30 +79,6 @@ class EncoderDecoder(nn.Module):
             )
         probability, logits, _ = self.decoder.enumerate(shifted(target), self.start(source, source_lengths))
         return probability, logits
-
-    def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
-        """The state before the first symbol, for `step` with BOS."""
-        return self.decoder.start(self.encode(source, source_lengths))
-
-    def step(
-        self, tokens: Int[Tensor, " N"], state: DecoderState
-    ) -> tuple[Float[Tensor, "N V"], DecoderState]:
-        """Logits of the symbols after `tokens`, and the state after them."""
-        logits, state = self.decoder(tokens.unsqueeze(1), state)
-        return logits.squeeze(1), state
-
-    def select(self, state: DecoderState, index: Int[Tensor, " M"]) -> DecoderState:
-        """The states of the sequences `index`, for a search that drops some and repeats others."""
-        return state.select(index)
-
-    def reorder(self, state: DecoderState, index: Int[Tensor, " N"]) -> DecoderState:
-        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
-        return state.reorder(index)
-
-
-def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The symbol before each target symbol: BOS, then the target without its last symbol."""
-    return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
 class Seq2Seq(EncoderDecoder):

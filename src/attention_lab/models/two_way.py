@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attention_lab.models.ensemble import Ensemble, TransductionModel
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.sizes import BOS, EOS, PAD
 
 

@@ -20,6 +20,7 @@ from attention_lab.run_files import CONFIG, LOG, METRICS
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.own_files import check_own_files
+from attention_lab.runs.prediction_tables import read_confusions, read_worst
 from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     Job,
@@ -31,7 +32,6 @@ from attention_lab.runs.run_folder import (
     read_sweep,
     read_yaml_or_none,
 )
-from attention_lab.runs.test_tables import read_confusions, read_worst
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
 from attention_lab.text_tables import console_message, counted

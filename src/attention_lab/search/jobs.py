@@ -9,15 +9,8 @@ from hydra.core.utils import JobReturn
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from attention_lab.errors import PrunedError
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 from attention_lab.run_files import PRUNED
-from attention_lab.writing import write_atomically
-
-
-def mark_pruned(folder: Path, reason: PrunedError) -> None:
-    """Record in a run's folder that the search has pruned it; this is not a failure."""
-    write_atomically(folder / PRUNED, f"{reason}\n")
 
 
 class SearchJobs(LeaderboardCallback):

@@ -11,11 +11,11 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
-from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
-from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
+from attention_lab.models.decoding.search import Decodable, beam_search, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
-from attention_lab.models.ensemble import Ensemble, TransductionModel
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from attention_lab.attention.evaluation import evaluation_mode
+from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError

@@ -16,8 +16,9 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_ctc_head
-from attention_lab.models.ensemble import Ensemble, TransductionModel, aligning, alignments
+from attention_lab.models.ensemble import Ensemble, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.run_files import HEATMAPS
 from attention_lab.sizes import PAD
 from attention_lab.tasks.errors.error_analysis import write_error_analysis
@@ -127,9 +128,9 @@ class Transduction(SequenceGeneration, Task):
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""
         model = self.model
-        if isinstance(model.latent, Hard):
+        if isinstance(model, EncoderDecoder) and isinstance(model.latent, Hard):
             loss, reported = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
-        elif isinstance(model.latent, Exact):
+        elif isinstance(model, EncoderDecoder) and isinstance(model.latent, Exact):
             loss = reported = enumerated_loss(model, batch, model.latent, self._log_likelihood)
         else:
             loss, reported = self._supervised_loss(batch)

@@ -3,9 +3,10 @@
 TensorBoard imports this package when it starts, so modules are loaded only when they are needed.
 """
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from attention_lab.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attention_lab.tensorboard_plugin.codec import decode, encode
@@ -19,17 +20,4 @@ PLUGIN = "attention_lab"
 STATIC = Path(__file__).parent / "static"
 """The folder with the files of its pages."""
 
-_HOMES = {
-    "AttentionRecord": "record",
-    "Ink": "record",
-    "decode": "codec",
-    "encode": "codec",
-    "add_attention": "writer",
-    "write_record": "writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, __all__, ["record", "codec", "writer"])

@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.plain_files import MAX_DEPTH, MOST_VALUES
+from attention_lab.untrusted.plain_files import MAX_DEPTH, MOST_VALUES, levels
 
 LARGEST = 10_000_000
 """The largest count that an option may have."""
@@ -73,18 +73,12 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
     Raises:
         LabError: it has any of these, or more values or levels than a configuration can have.
     """
-    level = [node]
-    count = depth = 0
-    while level:
+    count = 0
+    for depth, level in enumerate(levels(node)):
         count += len(level)
         if count > MOST_VALUES or depth > MAX_DEPTH:
             most = f"{MOST_VALUES:,} values" if count > MOST_VALUES else f"{MAX_DEPTH} levels of options"
             raise LabError(f"{source} has more than {most}: it is not loaded")
-        nested = [
-            one.values() if isinstance(one, dict) else one for one in level if type(one) in (dict, list)
-        ]
-        level = [part for one in nested for part in one]
-        depth += 1
     _check_targets(node, source, allow, listed)
 
 

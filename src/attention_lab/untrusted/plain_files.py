@@ -7,6 +7,7 @@ use.
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +109,19 @@ def _check_events(text: str, name: str) -> None:
             raise LabError(f"{name} cannot be read: it has a number of {len(event.value)} characters")
 
 
+def levels(value: Any) -> Iterator[list[Any]]:
+    """Yield a value, then the values in it, then those in these, and so on; only of dicts and lists."""
+    level = [value]
+    while level:
+        yield level
+        nested = [one for one in level if type(one) in (dict, list)]
+        level = [part for one in nested for part in (one.values() if isinstance(one, dict) else one)]
+
+
 def _check_depth(value: Any) -> None:
     """Raise ValueError if lists and groups are nested more deeply than recursive functions can follow."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        nested = [one for one in level if isinstance(one, dict | list)]
-        level = [part for one in nested for part in (one.values() if isinstance(one, dict) else one)]
-        if not level:
-            return
-    raise ValueError(f"more than {MAX_DEPTH} levels of options")
+    if any(depth == MAX_DEPTH for depth, _ in enumerate(levels(value))):
+        raise ValueError(f"more than {MAX_DEPTH} levels of options")
 
 
 def _check_keys(root: yaml.Node | None) -> None:

@@ -270,14 +270,14 @@ def metric_states(states: Any, defaults: Mapping[str, Any], name: str) -> dict[s
         elif isinstance(now, list):
             fits = isinstance(value, list) and all(isinstance(one, Tensor) for one in value)
         else:
-            fits = isinstance(value, Tensor) and isinstance(now, Tensor) and _fits_shape(value, now)
+            fits = (
+                isinstance(value, Tensor)
+                and isinstance(now, Tensor)
+                and (value.shape == now.shape or not now.numel())  # a state that starts empty may grow
+            )
         if not fits:
             raise ValueError(f"{name}.{key} does not match the metric's state")
     return dict(states)
-
-
-def _fits_shape(value: Tensor, now: Tensor) -> bool:
-    return value.shape == now.shape or not now.numel()  # a state that starts empty may grow
 
 
 def check_random_states(states: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_data import whole
 
 from attention_lab.data import ClassificationBatch, FarPairs, ListOps, Motifs
 from attention_lab.data.synthetic.classification import SyntheticClassification
@@ -35,7 +36,7 @@ def examples(data: SyntheticClassification) -> list[list[tuple[str, str]]]:
     data.setup()
     found = []
     for part in data.splits:
-        batch = part[torch.arange(len(part))]
+        batch = whole(part)
         assert isinstance(batch, ClassificationBatch)
         texts = ["".join(data.codec.token_labels(ids, len(ids))) for ids in batch.inputs]
         found.append(list(zip(texts, map(data.codec.decode, batch.labels.tolist()), strict=True)))

@@ -16,3 +16,12 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
     """A context in which nothing is cast to half precision on the device of `x`."""
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+
+
+def uncached_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Autocast as it is on the device of `x`, but without its cache.
+
+    A parameter whose cast was cached under `no_grad` would get no gradient where it is used again.
+    """
+    kind = x.device.type
+    return torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)

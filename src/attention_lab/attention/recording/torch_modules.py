@@ -6,12 +6,14 @@ unobserved, and the weights are computed separately from their inputs and parame
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.recorder import Index
 from attention_lab.attention.recording.function_modes import Watching, unseen
 from attention_lab.attention.recording.fused import padded
@@ -32,31 +34,25 @@ def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, st
                 found.append((module, "forward", _multihead(session, name, module)))
             case nn.TransformerEncoderLayer() if type(module).forward is nn.TransformerEncoderLayer.forward:
                 found.append((module, "forward", _layer(session, name, module)))
-                found.append((module, "_sa_block", _seen(mode, module._sa_block)))
+                found.append((module, "_sa_block", _within(lambda: mode, module._sa_block)))
             case nn.TransformerEncoder() if type(module).forward is nn.TransformerEncoder.forward:
-                found.append((module, "forward", _unseen(module.forward)))
+                found.append((module, "forward", _within(unseen, module.forward)))
                 found += [
-                    (layer, "forward", _seen(mode, layer.forward))
+                    (layer, "forward", _within(lambda: mode, layer.forward))
                     for layer in module.layers
                     if type(layer).forward is not nn.TransformerEncoderLayer.forward
                 ]
     return found
 
 
-def _seen(mode: Watching, method: Forward) -> Forward:
-    def seen(*args: Any, **kwargs: Any) -> Any:
-        with mode:
+def _within(context: Callable[[], AbstractContextManager[Any]], method: Forward) -> Forward:
+    """A method that runs in a context."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with context():
             return method(*args, **kwargs)
 
-    return seen
-
-
-def _unseen(method: Forward) -> Forward:
-    def hidden(*args: Any, **kwargs: Any) -> Any:
-        with unseen():
-            return method(*args, **kwargs)
-
-    return hidden
+    return forward
 
 
 def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Forward:
@@ -190,9 +186,7 @@ def record_projected(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     _, batch, size = query.shape
     index = session.selection.of_batch(batch)
-    kind = query.device.type
-    cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
-    with torch._C.DisableTorchFunction(), torch.no_grad(), cast:
+    with torch._C.DisableTorchFunction(), torch.no_grad(), uncached_autocast(query):
         query, key = query.detach()[:, index], key.detach()[:, index]
         packed = (q_proj_weight, k_proj_weight) if use_separate_proj_weight else (in_proj_weight,)
         of_query, of_key = _projections(*packed)

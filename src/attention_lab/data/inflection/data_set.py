@@ -23,11 +23,6 @@ from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
 
-def _known_first(tag: str) -> tuple[bool, str]:
-    """A sorting key: tags of known forms come before tags of the word to generate."""
-    return tag[0] == TAG, tag
-
-
 def is_letter(symbol: str) -> bool:
     """Whether a symbol is a letter, not a tag or a space."""
     return not is_tag(symbol) and not symbol.isspace()
@@ -80,8 +75,9 @@ class Inflection(TransductionData):
         if self.files.known_forms:
             tags |= {KNOWN + symbol[1:] for symbol in tags}
         letters = (sources - tags) | {symbol for example in train for symbol in example.target}
+        known_first = sorted(tags, key=lambda tag: (tag[0] == TAG, tag))  # then those of the word to generate
         return TransductionCodec(
-            Tokenizer(self.source, Vocabulary([*sorted(letters), *sorted(tags, key=_known_first)])),
+            Tokenizer(self.source, Vocabulary([*sorted(letters), *known_first])),
             Tokenizer(self.target, Vocabulary(sorted(letters))),
         )
 

@@ -60,12 +60,12 @@ class BucketBatches(Sampler[Tensor]):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._batches:
             return
-        batches = self._shuffled() if self._shuffle else self._in_order()
+        if self._shuffle:
+            batches = self._shuffled()
+        else:
+            batches = list(self._lengths.argsort(stable=True).tensor_split(self._batches))
         skipped, self._skipped = self._skipped, 0
         yield from batches[self._rank :: self._world_size][skipped:]
-
-    def _in_order(self) -> list[Tensor]:
-        return list(self._lengths.argsort(stable=True).tensor_split(self._batches))
 
     def _shuffled(self) -> list[Tensor]:
         generator = torch.Generator()

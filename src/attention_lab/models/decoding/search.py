@@ -97,8 +97,8 @@ def beam_search(
     Raises:
         LabError: `beam_size` or `max_length` is below 1.
     """
-    beams = run_beams(model, source, source_lengths, max_length, beam_size, 1, length_penalty)
-    return trimmed(beams.best[:, 0]), beams.best_scores[:, 0]
+    tokens, scores = n_best_search(model, source, source_lengths, max_length, beam_size, 1, length_penalty)
+    return trimmed(tokens[:, 0]), scores[:, 0]
 
 
 class Beams:
@@ -178,16 +178,28 @@ class Beams:
         return (self.live > -torch.inf).any(-1).nonzero().squeeze(1)
 
 
-def run_beams(
+@torch.no_grad()
+def n_best_search(
     model: Decodable[State],
-    source: Tensor,
-    source_lengths: Tensor,
-    max_length: int | Tensor,
+    source: Shaped[Tensor, " B *source"],
+    source_lengths: Int[Tensor, " B"],
+    max_length: int | Int[Tensor, " B"],
     beam_size: int,
     n: int,
-    length_penalty: float,
-) -> Beams:
-    """Decode by beam search and keep the n best hypotheses of each source; see `beam_search`."""
+    length_penalty: float = 0.0,
+) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
+    """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
+
+    The search ends when no live hypothesis can still be among the n best. A beam smaller than n may find
+    fewer. The arguments besides `n` are those of `beam_search`.
+
+    Returns:
+        Symbols, each sequence up to EOS and then PAD, best first, and their scores: -inf if there are fewer
+        than n. If no hypothesis ended within `max_length`, the best unfinished ones.
+
+    Raises:
+        LabError: `beam_size`, `n` or `max_length` is below 1.
+    """
     beams = Beams(_limits(max_length, source_lengths), beam_size, n, length_penalty)
     state = model.start(source, source_lengths)
     tokens = torch.full((len(source),), BOS, device=source.device)
@@ -206,7 +218,7 @@ def run_beams(
         same = len(kept) == len(decoded) and origin.shape[1] == count
         state = (reorder if same else model.select)(state, rows)
         tokens, decoded, count = symbol[kept].flatten(), kept, origin.shape[1]
-    return beams
+    return beams.best, beams.best_scores
 
 
 def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
@@ -10,6 +10,7 @@ from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.feed_forward import FeedForward
 from attention_lab.models.specs import DecoderSpec, LayerSpec
 
@@ -96,12 +97,12 @@ class TransformerDecoder(nn.Module):
         self.norm = nn.LayerNorm(size)
         self.output = None if spec.tie_embedding else nn.Linear(size, vocabulary, bias=False)
 
-    def start(self, source: Float[Tensor, "B S d"], mask: Bool[Tensor, "B 1 S"]) -> TransformerState:
+    def start(self, encoded: Encoded) -> TransformerState:
         """The state before the first symbol, for an encoded source."""
         memories = []
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
-            memories.append(layer.cross.remember(source, mask))
+            memories.append(layer.cross.remember(encoded.keys, encoded.mask))
         return TransformerState(tuple(memories), (None,) * len(memories))
 
     def forward(

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from attention_lab.attention import Soft
 from attention_lab.errors import LabError
-from attention_lab.models.ensemble import Ensemble, TransductionModel
+from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.models.transduction import TransductionModel
 
 LEAST = 1e-6
 """Smallest weight in the logarithm, so that a normaliser that gives zero has no infinite loss."""

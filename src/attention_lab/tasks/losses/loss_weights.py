@@ -2,7 +2,8 @@
 
 from attention_lab.attention import Exact, Hard
 from attention_lab.errors import LabError
-from attention_lab.models.ensemble import Ensemble, TransductionModel
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.transduction import TransductionModel
 from attention_lab.tasks.losses.guidance import check_guidance
 from attention_lab.tasks.losses.r_drop import check_has_dropout
 

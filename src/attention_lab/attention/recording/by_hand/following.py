@@ -37,7 +37,7 @@ from attention_lab.attention.recording.by_hand.contractions import (
     summed,
 )
 from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
-from attention_lab.attention.recording.by_hand.followed import (
+from attention_lab.attention.recording.by_hand.known_tensors import (
     Exponentials,
     Map,
     Product,

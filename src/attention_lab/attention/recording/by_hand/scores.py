@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from attention_lab.attention.recording.by_hand.calls import LAYERS, Call
-from attention_lab.attention.recording.by_hand.followed import Product, Scores
+from attention_lab.attention.recording.by_hand.known_tensors import Product, Scores
 from attention_lab.attention.recording.by_hand.times_values import of_example
 
 _MOST_HEADS = 32

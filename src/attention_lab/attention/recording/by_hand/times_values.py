@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.followed import Map, Product, Scores, Weighted
+from attention_lab.attention.recording.by_hand.known_tensors import Map, Product, Scores, Weighted
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site

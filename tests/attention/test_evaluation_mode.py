@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from torch import nn
 
-from attention_lab.attention.evaluation import evaluation_mode
+from attention_lab.attention.evaluation_mode import evaluation_mode
 
 
 def test_frozen_parts_stay_frozen_even_after_an_error() -> None:

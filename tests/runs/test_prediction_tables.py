@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab.runs import test_tables
+from attention_lab.runs import prediction_tables
+from attention_lab.runs.prediction_tables import read_confusions, read_worst
+from attention_lab.runs.rates_by_example import read_rates_by_example
 from attention_lab.runs.run_folder import read_job
-from attention_lab.runs.test_predictions import read_test_predictions
-from attention_lab.runs.test_tables import read_confusions, read_worst
 
 PREDICTIONS = "source\toutput\treference\tedits\n"
 CONFUSIONS = "expected and written\ttimes\texample\n"
@@ -27,7 +27,7 @@ def _of_confusions(folder: Path) -> object:
 def _of_examples(folder: Path) -> object:
     (folder / "metrics.json").write_text(f'{{"{RATE}": 0.25}}')
     (folder / "config.yaml").write_text("seed: 1\n")
-    return read_test_predictions(read_job(folder), RATE)
+    return read_rates_by_example(read_job(folder), RATE)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_damaged_table_is_not_used(text: str, tmp_path: Path) -> None:
 def test_a_table_of_more_rows_than_any_test_has_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(test_tables, "MOST_ROWS", 3)
+    monkeypatch.setattr(prediction_tables, "MOST_ROWS", 3)
     (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "a\tb\tc\t1\n" * 3)
     assert len(read_worst(tmp_path)) == 3
     (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "a\tb\tc\t1\n" * 4)

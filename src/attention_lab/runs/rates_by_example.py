@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.run_files import PREDICTION_COLUMNS, PREDICTIONS
+from attention_lab.runs.prediction_tables import read_rows
 from attention_lab.runs.run_folder import Job
-from attention_lab.runs.test_tables import read_rows
 from attention_lab.text_tables import unescape
 
 TOKENS, SEQUENCES, ACCURACY = RATES = (
@@ -20,7 +20,7 @@ TOKENS, SEQUENCES, ACCURACY = RATES = (
 """The metrics that are ratios of sums over the examples in `predictions.tsv`."""
 
 
-class TestPredictions(NamedTuple):
+class RatesByExample(NamedTuple):
     """The numerator and denominator of a rate for each example, in the order of the data.
 
     Attributes:
@@ -34,7 +34,7 @@ class TestPredictions(NamedTuple):
     denominators: npt.NDArray[np.int64]
 
 
-def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
+def read_rates_by_example(job: Job, metric: str) -> RatesByExample | None:
     """The examples behind a run's metric; None unless they reproduce its value in `metrics.json`.
 
     The length of a reference depends on whether the data's symbols are words or characters, and for classes
@@ -52,7 +52,7 @@ def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
         counted = lengths - edits if metric == ACCURACY else edits
         # the reported value is a float32
         if lengths.sum() and abs(counted.sum() / lengths.sum() - job.metrics[metric]) <= 1e-6:
-            return TestPredictions(sources, counted, lengths)
+            return RatesByExample(sources, counted, lengths)
     return None
 
 

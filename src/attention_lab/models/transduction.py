@@ -1,0 +1,94 @@
+"""The base class of all models that generate a sequence: `p(y | x) = prod_t p(y_t | y_<t, x)`."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+from attention_lab.models.parts.ctc import CTCHead
+from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder
+from attention_lab.models.parts.transformer_decoder import TransformerDecoder
+from attention_lab.sizes import BOS
+
+
+class TransductionModel(nn.Module):
+    """An encoder, and a decoder that attends to what it returns.
+
+    In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
+    `decoding` generate the output symbol by symbol with `start`, `step` and `select`.
+
+    Attributes:
+        decoder: has `start` and `forward`, whose states have `select` and `reorder`.
+        tagger: also reads the encoded source, in training and for rescoring; None if there is none.
+        alignment: name of the attention that is compared with a gold alignment.
+    """
+
+    decoder: AttentiveDecoder | TransformerDecoder
+    tagger: CTCHead | None
+    alignment: str
+
+    @property
+    def latent(self) -> nn.Module | None:
+        """The pooling whose attended position training may treat as a latent variable; None without one."""
+        return None
+
+    @property
+    def longest(self) -> int:
+        """The longest output, in symbols."""
+        return 2**31
+
+    @abstractmethod
+    def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Encoded:
+        """The keys and values of the sources."""
+
+    def forward(
+        self,
+        source: Shaped[Tensor, "B S *rest"],
+        source_lengths: Int[Tensor, " B"],
+        target: Int[Tensor, "B T"],
+        samples: int = 1,
+    ) -> Float[Tensor, "N T V"]:
+        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from the symbols before it.
+
+        Args:
+            source: symbols or images, each padded.
+            source_lengths: lengths of at least 1; padding beyond them has no effect.
+            target: gold symbols that end in EOS, padded; the shift to the right happens here.
+            samples: decode each example this many times, N = samples B, for attention that samples.
+        """
+        return self.read(self.encode(source, source_lengths), target, samples)
+
+    def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
+        """Logits under teacher forcing, for encoded sources; see `forward`."""
+        state, before = self.decoder.start(encoded), shifted(target)
+        if samples > 1:
+            rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
+            state, before = state.select(rows), before[rows]
+        logits, _ = self.decoder(before, state)
+        return logits  # type: ignore[no-any-return]
+
+    def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Any:
+        """The state before the first symbol, for `step` with BOS."""
+        return self.decoder.start(self.encode(source, source_lengths))
+
+    def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N V"], Any]:
+        """Logits of the symbols after `tokens`, and the state after them."""
+        logits, state = self.decoder(tokens.unsqueeze(1), state)
+        return logits.squeeze(1), state
+
+    def select(self, state: Any, index: Int[Tensor, " M"]) -> Any:
+        """The states of the sequences `index`, for a search that drops some and repeats others."""
+        return state.select(index)
+
+    def reorder(self, state: Any, index: Int[Tensor, " N"]) -> Any:
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
+        return state.reorder(index)
+
+
+def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """The symbol before each target symbol: BOS, then the target without its last symbol."""
+    return F.pad(target[:, :-1], (1, 0), value=BOS)
