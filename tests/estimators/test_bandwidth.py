@@ -10,10 +10,10 @@ from attention_lab.estimators.bandwidth import choose_bandwidth
 from attention_lab.estimators.leave_one_out import LeaveOneOut
 
 
-def _error(n: int, inputs: int, kernel: str, degree: int) -> LeaveOneOut:
+def _error(n: int, inputs: int, kernel: str, degree: int, slope: float = 0.3) -> LeaveOneOut:
     generator = np.random.default_rng(0)
     x = 5 * generator.random((n, inputs))
-    y = 2 * np.sin(2 * x[:, :1]) + 0.3 * x[:, -1:] + 0.3 * generator.standard_normal((n, 1))
+    y = 2 * np.sin(2 * x[:, :1]) + slope * x[:, -1:] + 0.3 * generator.standard_normal((n, 1))
     samples = make_samples(torch.from_numpy(x), torch.from_numpy(y - y.mean()), torch.ones(n).double())
     return LeaveOneOut(samples, kernel, degree, tolerance=None)
 
@@ -31,11 +31,18 @@ def test_no_bandwidth_of_a_fine_grid_has_a_lower_error(kernel: str, degree: int)
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
 def test_no_other_bandwidth_of_one_input_has_a_lower_error(kernel: str) -> None:
     loo = _error(60, 2, kernel, 0)
-    found = choose_bandwidth(loo).bandwidth
+    found, smallest, largest = choose_bandwidth(loo)
     others = [
         found * torch.tensor(pair) for ratio in (0.9, 0.98, 1.02, 1.1) for pair in ((1, ratio), (ratio, 1))
     ]
     assert loo.error(found) <= min(map(loo.error, others))
+    assert (smallest, largest) == ([], [])
+
+
+def test_an_input_that_does_not_matter_is_smoothed_out() -> None:
+    found = choose_bandwidth(_error(60, 2, "gaussian", 0, slope=0.0))
+    assert found.bandwidth[1] > 1000 > found.bandwidth[0]
+    assert found.smallest == []
 
 
 @pytest.mark.parametrize(
