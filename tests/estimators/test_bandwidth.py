@@ -53,10 +53,23 @@ def test_a_search_from_a_part_of_the_samples_ends_where_the_full_one_does(
     inputs: int, kernel: str, degree: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loo = _error(160, inputs, kernel, degree)
-    full = choose_bandwidth(loo).bandwidth
+    full = choose_bandwidth(loo)
     for name in ("MANY", "MANY_PAIRS", "PILOT"):
         monkeypatch.setattr(bandwidth, name, 100)
-    assert choose_bandwidth(loo).bandwidth == pytest.approx(full, rel=1e-3)
+    part = choose_bandwidth(loo)
+    assert part.bandwidth == pytest.approx(full.bandwidth, rel=1e-3)
+    assert part[1:] == full[1:] == ([], [])
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+def test_a_search_from_a_part_reports_an_end_too(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(1)
+    x = torch.linspace(0, 1, 160).double().unsqueeze(1)
+    y = x - 0.5 + 0.3 * torch.from_numpy(generator.standard_normal((160, 1)))
+    loo = LeaveOneOut(make_samples(x, y, torch.ones(160).double()), kernel, 1, tolerance=None)
+    for name in ("MANY", "PILOT"):
+        monkeypatch.setattr(bandwidth, name, 100)
+    assert choose_bandwidth(loo)[1:] == ([], [0])  # a straight line
 
 
 def test_few_samples_have_bandwidths_in_proportion_to_the_spread_of_their_inputs() -> None:
