@@ -61,6 +61,19 @@ def test_a_search_from_a_part_of_the_samples_ends_where_the_full_one_does(
     assert part[1:] == full[1:] == ([], [])
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+@pytest.mark.parametrize("guess", [0.2, 5.0])
+def test_a_search_from_a_part_that_starts_far_off_goes_downhill(
+    guess: float, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loo = _error(160, 1, kernel, 0)
+    full = choose_bandwidth(loo).bandwidth
+    for name in ("MANY", "PILOT"):
+        monkeypatch.setattr(bandwidth, name, 100)
+    monkeypatch.setattr(LeaveOneOut, "optimal_factor", lambda *_: guess)
+    assert choose_bandwidth(loo).bandwidth == pytest.approx(full, rel=1e-3)
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
 def test_a_search_from_a_part_reports_an_end_too(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
