@@ -78,6 +78,7 @@ def test_learned_positions_end() -> None:
         positions(torch.zeros(1, 4, 4))
     with pytest.raises(LabError, match="made for 3 positions, got 4"):
         positions(torch.zeros(1, 1, 4), 3)
+    assert Learned(16, 4000).table.std().item() == pytest.approx(1 / 4, rel=0.02)
 
 
 @pytest.mark.parametrize("kind", ABSOLUTE)

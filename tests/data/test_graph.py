@@ -111,6 +111,11 @@ def test_files(tmp_path: Path) -> None:
     raw.setup()
     assert whole(raw.splits.test).features[:3].tolist() == [[1, 7], [3, 7], [5, 7]]
     assert members(raw) == parts
+    large = NODES.replace("7\n", "1e30\n", 1)
+    with pytest.raises(
+        LabError, match=r"nodes\.tsv: column 'feature 2': 1e\+30 is too large .*standardize=true"
+    ):
+        files(tmp_path, large, standardize=False).setup()
 
 
 class _Label(Compared):

@@ -156,3 +156,10 @@ def test_observations_are_made_in_small_batches(monkeypatch: pytest.MonkeyPatch)
 def test_the_number_of_outputs_is_checked(n: Any) -> None:
     with pytest.raises(LabError, match=f"n must be a whole number from 1 to 1000, got {n!r}$"):
         TrainedModel(transduction()).predict_n_best(["ab"], n)
+
+
+def test_the_best_output_alone_is_that_of_a_list_of_inputs() -> None:
+    model = TrainedModel(transduction())
+    assert [len(found) for found in model.predict_n_best(["ab", "b"], 1)] == [1, 1]
+    with pytest.raises(LabError, match=r"^predict_n_best takes a list of inputs, not a single text"):
+        model.predict_n_best("ab", 1)

@@ -1,12 +1,16 @@
-"""A run that was started before an option existed."""
+"""The options of a resumed run, which may have been started before an option existed."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
+from attention_lab.interruption import resume
 from attention_lab.interruption.resume import check_same_options
 
 
@@ -29,12 +33,83 @@ def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
         check_same_options(tmp_path, new)
 
 
+def test_a_run_whose_folder_has_moved_has_the_same_options(tmp_path: Path) -> None:
+    def options(folder: str) -> dict[str, Any]:
+        best = {"dirpath": f"{folder}/checkpoints"}
+        return {"trainer": {"default_root_dir": folder}, "callbacks": {"best": best}}
+
+    (tmp_path / "config.yaml").write_text(json.dumps(options("/before")))
+    check_same_options(tmp_path, options("/after"))
+    elsewhere = {**options("/after"), "callbacks": options("/elsewhere")["callbacks"]}
+    with pytest.raises(LabError, match=r"has callbacks.best.dirpath=\./checkpoints, not /elsewhere/checkp"):
+        check_same_options(tmp_path, elsewhere)
+
+
+@pytest.mark.parametrize("text", ["[]", "trainer: 3"])
+def test_another_file_in_place_of_the_options_is_rejected(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(LabError, match=r"config\.yaml is not the configuration of a training run"):
+        check_same_options(tmp_path, {})
+
+
 def test_long_options_are_cut_in_the_message(tmp_path: Path) -> None:
     kept = {"data": {"\x1b" + "a" * 900: "b" * 10_000}, "trainer": {}}
     (tmp_path / "config.yaml").write_text(json.dumps(kept))
     with pytest.raises(LabError, match=r"has data\.\ufffda+…=b+…, not None: leave that") as raised:
         check_same_options(tmp_path, {})
     assert len(str(raised.value)) < 600
+
+
+def _resumed(
+    folder: Path, saved: dict[str, Any], composed: dict[str, Any], *options: str, into: Path | None = None
+) -> dict[str, Any]:
+    """The configuration of a resumed run with the group choices `scoring=dot` and `logger=csv`."""
+    (folder / ".hydra").mkdir()
+    choices = {"hydra": {"runtime": {"choices": {"scoring": "dot", "logger": "csv"}}}}
+    (folder / ".hydra" / "hydra.yaml").write_text(json.dumps(choices))
+    (folder / "config.yaml").write_text(json.dumps({"data": {}, **saved}))
+    hydra = SimpleNamespace(
+        runtime=SimpleNamespace(output_dir=str(into or folder)), overrides=SimpleNamespace(task=options)
+    )
+    config = OmegaConf.create({"stage": "fit", "allow": [], "resume": str(folder), **composed})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resume.HydraConfig, "get", lambda: hydra)
+        patch.setattr(resume, "check_run", lambda found, *_: found)  # see tests/untrusted
+        found: Any = OmegaConf.to_container(resume.resumed_configuration(config))
+    return found
+
+
+def test_saved_options_are_replaced_by_those_given_alone(tmp_path: Path) -> None:
+    saved = {
+        "seed": 3,
+        "scoring": {"bias": True},
+        "data": {"seed": 7},
+        "notes": "mine",
+        "tags": ["a"],
+        "callbacks": {"ema": {"decay": 0.9}, "progress_bar": {}},
+    }
+    composed = {"seed": 1, "scoring": {"bias": False}, "pictures": 9, "window": {}, "notes": None}
+    found = _resumed(tmp_path, saved, composed, "scoring=dot", "notes=null", "~tags", "~callbacks.ema")
+    assert "tags" not in found
+    # `scoring=dot` is what the run had: its options are not those of the group's file
+    expected = {**saved, "notes": None, "callbacks": {"progress_bar": {}}, "tags": None}
+    assert {key: found.get(key) for key in saved} == expected
+    assert (found["pictures"], found["resume"]) == (9, "auto")  # `pictures` is newer than the run
+    assert "window" not in found  # a group of which the run had no choice
+
+
+def test_another_choice_of_a_group_replaces_all_of_it(tmp_path: Path) -> None:
+    saved = {"logger": {"csv": {}}, "scoring": {"bias": True}}
+    composed = {"logger": {"tensorboard": {}}, "scoring": {"scale": 2}, "notes": "new"}
+    found = _resumed(tmp_path, saved, composed, "logger=tensorboard", "scoring=general", "+notes=new")
+    assert {part: found[part] for part in composed} == composed  # check_same_options rejects the score
+
+
+def test_a_run_is_resumed_in_its_own_folder_alone(tmp_path: Path) -> None:
+    with pytest.raises(
+        LabError, match="resume: choose auto, or a run's folder as resume=<folder> on the comm"
+    ):
+        _resumed(tmp_path, {}, {}, into=tmp_path / "other")
 
 
 @pytest.mark.slow

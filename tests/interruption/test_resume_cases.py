@@ -215,7 +215,7 @@ def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
     hydra.mkdir(parents=True)
     (hydra.parent / "config.yaml").write_text("stage: fit\n")
     (hydra / "hydra.yaml").write_text(
-        "hydra:\n  runtime:\n    choices:\n      model: nw\n      sweep: optuna\n"
+        "hydra:\n  runtime:\n    choices:\n      model: nw\n      data: ../model/nw\n      sweep: optuna\n"
     )
     expected = [
         "model=nw",

@@ -11,7 +11,7 @@ import torch
 
 from attention_lab import distributed
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import training_guard
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
@@ -28,8 +28,13 @@ def _end(folder: Path, error: Exception, first: bool = True, age: float | None =
         reason = folder / "error.txt"
         reason.write_text("the disk is full\n")
         os.utime(reason, (guard.created - age, guard.created - age))
-    trainer: Any = SimpleNamespace(loggers=[], is_global_zero=first)
-    guard.on_exception(trainer, SimpleNamespace(), error)  # type: ignore[arg-type]
+    finalized: list[str] = []
+    logger = SimpleNamespace(finalize=finalized.append)
+    trainer: Any = SimpleNamespace(loggers=[logger], is_global_zero=first)
+    try:
+        guard.on_exception(trainer, SimpleNamespace(), error)  # type: ignore[arg-type]
+    finally:  # Lightning itself does so after any other error
+        assert finalized == (["failed"] if "gloo" in str(error) else [])
 
 
 def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_not_finite(
@@ -64,6 +69,11 @@ def test_nothing_is_added_if_the_failed_process_recorded_why(first: bool, tmp_pa
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_other_processes_do_not_repeat_that_one_was_killed(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        _end(tmp_path, RuntimeError(GONE[0]), first=False)
+
+
 def test_other_errors_are_unchanged(tmp_path: Path, capsys) -> None:
     _end(tmp_path, RuntimeError("shapes do not fit"))
     _end(tmp_path, LabError("reset by peer"))
@@ -86,22 +96,50 @@ def test_the_tensors_of_a_bad_batch_are_saved_without_its_texts(
     assert list(torch.load(tmp_path / "bad_batch.pt")) == ["inputs", "lengths", "labels"]
 
 
-def _step(guard: TrainingGuard, step: int, loss: float) -> Any:
-    """One batch until its backward pass."""
+def _step(guard: TrainingGuard, step: int, *losses: float, accumulated: int = 1) -> Any:
+    """One batch until the backward pass of its losses."""
     batch = torch.tensor([step])
     optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
     trainer: Any = SimpleNamespace(
         world_size=1, global_rank=0, global_step=step, gradient_clip_val=None, strategy=strategy
     )
-    trainer.optimizers, trainer.accumulate_grad_batches = [optimizer], 1
+    trainer.optimizers, trainer.accumulate_grad_batches = [optimizer], accumulated
+    trainer.is_global_zero = True
     module: Any = pl.LightningModule()
     module.codec = None
     guard.on_train_batch_start(
         trainer, module, ClassificationBatch(batch.unsqueeze(1), batch, batch, ()), step
     )
-    guard.on_before_backward(trainer, module, torch.tensor(loss))
+    for loss in losses:
+        guard.on_before_backward(trainer, module, torch.tensor(loss))
     return trainer, module
+
+
+def test_a_signal_waits_until_all_batches_of_a_step_are_done(tmp_path: Path) -> None:
+    guard = TrainingGuard(DeferredSignals(), tmp_path)
+    guard.deferred.signum = 15
+    _step(guard, 3, 1.0, accumulated=2)  # the second batch of a step
+    with pytest.raises(Stopped) as stopped:
+        _step(guard, 4, 1.0, accumulated=2)
+    assert (stopped.value.signum, stopped.value.between_batches) == (15, True)
+
+
+def test_only_the_first_loss_of_a_batch_ends_training(tmp_path: Path) -> None:
+    guard = TrainingGuard(DeferredSignals(), tmp_path)
+    _step(guard, 0, 1.0, torch.inf)  # a line search may try a point that it then discards
+    with pytest.raises(LabError, match="the loss is inf at step 1"):
+        _step(guard, 1, torch.inf, 1.0)
+
+
+def test_a_single_weight_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
+    guard = TrainingGuard(DeferredSignals(), tmp_path)
+    trainer, module = _step(guard, 2, 1.0)
+    module.layer = torch.nn.Linear(2, 2)
+    guard.on_save_checkpoint(trainer, module, {})
+    module.layer.bias.data[1] = torch.nan
+    with pytest.raises(LabError, match=r"the weights layer\.bias are not finite at step 2"):
+        guard.on_save_checkpoint(trainer, module, {})
 
 
 LATER = {

@@ -71,9 +71,14 @@ def test_no_position_leaks_padding(
 def test_vectors_with_anything_in_their_padding(kind: type[SequenceClassifier], readout: str) -> None:
     model = _classifier(kind, sizes=ClassificationSizes(classes=3, length=8, features=5), readout=readout)
     x, lengths = torch.randn(2, 8, 5, dtype=torch.float64), torch.tensor([8, 3])
+    parameters = list(model.parameters())
     before = model(x, lengths)
+    gradients = torch.autograd.grad(before[:, 0].sum(), parameters)
     x[1, 3:] = torch.nan
-    assert torch.allclose(model(x, lengths), before, atol=1e-12)
+    after = model(x, lengths)
+    assert torch.allclose(after, before, atol=1e-12)
+    for one, other in zip(torch.autograd.grad(after[:, 0].sum(), parameters), gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", [ConvolutionalClassifier, RecurrentClassifier])

@@ -26,8 +26,8 @@ def _seq2seq(seed: int, mechanism: Mechanism, **options: object) -> Seq2Seq:
     return sharpened(exact_toy(Seq2Seq, mechanism, SIZES, seed=seed, **options))
 
 
-def _transformer(seed: int) -> Transformer:
-    options = {"layers": 1, "decoder_layers": 2, "tie_embedding": False}
+def _transformer(seed: int, **options: object) -> Transformer:
+    options = {"layers": 1, "decoder_layers": 2, "tie_embedding": False} | options
     return sharpened(exact_toy(Transformer, ScaledDot, SIZES, seed=seed, **options))
 
 
@@ -131,6 +131,12 @@ def test_every_member_is_recorded_and_all_are_compared_with_the_gold_alignment()
         assert torch.equal(aligning(model, own), own[model.alignment])
         each.append(own[model.alignment].mean(1))
     torch.testing.assert_close(aligning(both, weights).squeeze(1), (each[0] + each[1]) / 2)
+
+
+def test_outputs_are_as_long_as_every_member_can_generate() -> None:
+    limited = _transformer(1, positions="learned")
+    unlimited = _transformer(2)
+    assert Ensemble([unlimited, limited, unlimited]).longest == limited.longest < unlimited.longest
 
 
 def test_an_ensemble_of_none_is_refused() -> None:

@@ -260,6 +260,12 @@ def test_initial_values() -> None:
     assert cell.bias.tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10
     layer: Any = _model(wiring="luong").decoder.whole
     assert (layer.bias_ih_l0 + layer.bias_hh_l0).tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12
+    for gate in layer.weight_hh_l0.detach().chunk(4):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(6).double(), rtol=0, atol=1e-5)
+    for gate in layer.weight_ih_l0.detach().chunk(4):  # uniform between the bounds of Xavier's, gate by gate
+        assert 0.8 < float(gate.abs().max()) / (6 / sum(gate.shape)) ** 0.5 <= 1
+    gru = late_cell("gru", 4, 3, 5)
+    assert not any(parameter.any() for name, parameter in gru.named_parameters() if "bias" in name)
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,12 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
         for one in parse_overrides(HydraConfig.get().overrides.task)
         if one.key_or_group not in GROUPS or choices.get(one.key_or_group) != one.value()
     }
-    overrides.pop("resume", None)
     found = OmegaConf.create(saved_configuration(folder, given, allow, overrides))
     for key, override in overrides.items():
         if override.is_delete():
             _delete(found, key)
         else:
-            OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
+            OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False)
     check_sampled_size(found.data, options_given(overrides.values(), "data"), f"{given}/config.yaml")
     for newer in config:
         if newer not in found and newer not in GROUPS:

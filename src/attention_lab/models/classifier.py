@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism
+from attention_lab.attention import Mechanism, lengths_mask
 from attention_lab.constructor_options import options_of, shared
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
@@ -49,6 +49,8 @@ class SequenceClassifier(nn.Module):
         self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]
     ) -> Float[Tensor, "B *A C"]:
         """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`, for each of A answers."""
+        if inputs.is_floating_point():  # NaN in the padding would reach the gradients of the embedding
+            inputs = inputs.masked_fill(~lengths_mask(lengths, inputs.shape[1]).mT, 0.0)
         x, lengths = self.readout.extend(self.embedding(inputs), lengths)
         logits: Tensor = self.classify(self.readout(self.encoder(x, lengths), lengths))
         return logits
