@@ -22,7 +22,7 @@ from attention_lab.tasks.transduction import cross_entropy
 LIMIT = 64
 """The largest number of symbols of a text whose weights are shown."""
 LONGEST = 10_000
-"""The largest number of symbols generated after a prompt; memory and time grow with it, whatever is written."""
+"""The largest number of symbols that may be generated after a prompt; it takes memory for all of them."""
 
 
 class Perplexity(MeanMetric):
