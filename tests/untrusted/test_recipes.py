@@ -71,6 +71,16 @@ def content() -> dict[str, Any]:
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
         ("task._target_", "attention_lab.models.Seq2Seq", "as its task"),
         ("model._target_", "attention_lab.data.Reverse", "as its model"),
+        (
+            "normalizer._target_",
+            "attention_lab.attention.Hard",
+            "as its normalizer, which is not in attention_lab",
+        ),
+        (
+            "pooling._target_",
+            "attention_lab.attention.Softmax",
+            "as its pooling, which is not in attention_lab",
+        ),
         ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),

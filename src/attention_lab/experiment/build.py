@@ -26,17 +26,15 @@ from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
-    check_subpackage,
     check_targets,
     check_values,
     checked_packages,
     with_moved_classes,
 )
+from attention_lab.untrusted.run_parts import SUBPACKAGES, check_subpackage
 
 Config = Mapping[str, Any]
 
-SUBPACKAGES = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
-"""The package that defines the classes of each part."""
 VERSION = 1
 """Version of the recipe in a checkpoint."""
 
@@ -109,8 +107,8 @@ def checkpoint_config(recipe: Any, allow: Sequence[str]) -> dict[str, Any]:
     check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
         raise LabError("the checkpoint's recipe is incomplete")
-    for part, subpackage in SUBPACKAGES.items():
-        check_subpackage(kept[part], part, subpackage, "the checkpoint")
+    for part in SUBPACKAGES:
+        check_subpackage(kept[part], part, "the checkpoint")
     return kept
 
 
