@@ -81,6 +81,11 @@ def content() -> dict[str, Any]:
             "attention_lab.attention.Softmax",
             "as its pooling, which is not in attention_lab",
         ),
+        (
+            "task",
+            {"_target_": "attention_lab.tasks.LanguageModeling"},
+            "LanguageModeling, which predicts no transduction",
+        ),
         ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),
@@ -103,7 +108,8 @@ def test_refused_in_one_line(
 ) -> None:
     part, _, key = option.partition(".")
     recipe = content[RECIPE]
-    config = {**recipe["config"], part: {**recipe["config"][part], key: value}}
+    changed = {**recipe["config"][part], key: value} if key else value
+    config = {**recipe["config"], part: changed}
     torch.save({**content, RECIPE: {**recipe, "config": config}}, tmp_path / "mine.ckpt")
     with harmless("mine.ckpt") as messages:
         attention_lab.load(tmp_path / "mine.ckpt")
