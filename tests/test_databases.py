@@ -1,5 +1,6 @@
 """Databases from others are looked at before a library opens them."""
 
+import re
 import shutil
 import sqlite3
 import struct
@@ -102,6 +103,26 @@ def test_a_study_that_does_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(databases, "physical_memory", lambda: 49_999)
     with pytest.raises(LabError, match=r"^x: it has more than 9 rows: use another file$"):
         check_study(file, "x")
+
+
+def test_rows_that_share_their_pages_are_rejected(tmp_path: Path) -> None:
+    """A damaged file may hold the same text in any number of rows, which takes no more space in it."""
+    file = tmp_path / "a.db"
+    _database(file, str(tmp_path))
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE trials (text TEXT)")
+        database.executemany("INSERT INTO trials VALUES (?)", [("a" * 9_000,), ("b" * 9_000,)])
+        database.commit()
+    check_study(file, "x")
+    content = file.read_bytes()
+    first, second = (re.search(letter + b"{50,}(....)", content) for letter in (b"a", b"b"))
+    assert first is not None and second is not None  # each text goes on in the page with this number
+    file.write_bytes(content[: second.start(1)] + first[1] + content[second.end(1) :])
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT sum(length(text)) FROM trials").fetchone() == (18_000,)
+    for check in (lambda: check_study(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+        with pytest.raises(LabError, match=r"a\.db: the database is damaged: .*2nd reference to page"):
+            check()
 
 
 HOSTILE = {

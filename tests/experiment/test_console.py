@@ -1,6 +1,7 @@
 """What the console says about data, and what it leaves unsaid."""
 
 import logging
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -44,3 +45,19 @@ def test_warnings_and_hints_are_one_line_each(
 def test_a_first_experiment_is_no_warning() -> None:
     console.silence_libraries()
     assert not logging.getLogger("pytorch_lightning.loggers.mlflow").isEnabledFor(logging.WARNING)
+
+
+def test_warnings_of_libraries_cannot_control_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They repeat the names of folders and metrics, which may come from others."""
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        console.silence_libraries()
+        warnings.warn("Checkpoint directory a\nb exists and is not empty.", stacklevel=1)
+        warnings.warn("stopping on \x1b]0;x\x07\nError: no", stacklevel=1)
+    (one,) = found
+    line = warnings.formatwarning(one.message, one.category, "x.py", 3)
+    shown = "stopping on \x1b]0;x\x07 Error: no".translate(
+        dict.fromkeys((7, 27), "\N{REPLACEMENT CHARACTER}")
+    )
+    assert line == f"x.py:3: UserWarning: {shown}\n"

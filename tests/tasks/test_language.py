@@ -89,6 +89,7 @@ def test_sampling_options_are_used() -> None:
         ({"top_k": 0}, r"task\.top_k must be at least 1"),
         ({"top_p": 2}, r"task\.top_p must be above 0"),
         ({"max_new_tokens": 0}, r"task\.max_new_tokens must be at least 1"),
+        ({"max_new_tokens": 10**7}, r"task\.max_new_tokens must be at most 10000, got 10000000"),
         ({"label_smoothing": 1.0}, r"task\.label_smoothing must be in \[0, 1\)"),
     ],
 )

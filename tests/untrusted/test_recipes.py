@@ -71,6 +71,21 @@ def content() -> dict[str, Any]:
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
         ("task._target_", "attention_lab.models.Seq2Seq", "as its task"),
         ("model._target_", "attention_lab.data.Reverse", "as its model"),
+        (
+            "normalizer._target_",
+            "attention_lab.attention.Hard",
+            "as its normalizer, which is not in attention_lab",
+        ),
+        (
+            "pooling._target_",
+            "attention_lab.attention.Softmax",
+            "as its pooling, which is not in attention_lab",
+        ),
+        (
+            "task",
+            {"_target_": "attention_lab.tasks.LanguageModeling"},
+            "LanguageModeling, which predicts no transduction",
+        ),
         ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),
@@ -93,7 +108,8 @@ def test_refused_in_one_line(
 ) -> None:
     part, _, key = option.partition(".")
     recipe = content[RECIPE]
-    config = {**recipe["config"], part: {**recipe["config"][part], key: value}}
+    changed = {**recipe["config"][part], key: value} if key else value
+    config = {**recipe["config"], part: changed}
     torch.save({**content, RECIPE: {**recipe, "config": config}}, tmp_path / "mine.ckpt")
     with harmless("mine.ckpt") as messages:
         attention_lab.load(tmp_path / "mine.ckpt")

@@ -67,6 +67,8 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("callbacks.resumable.dirpath", "~/x", "not in the run's folder"),
         ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
         ("logger.csv.version", "../x", "not in the run's folder"),
+        ("ckpt_path", "/**/none*.ckpt", "which is a pattern: give ckpt_path=... on the command line"),
+        ("ckpt_path", ["x.ckpt", "/*/*/*"], "which is a pattern: give ckpt_path=... on the command line"),
         ("logger.wandb.entity", "somebody", "give logger.wandb.entity=... on the command line"),
         *(
             ("logger.mlflow.tracking_uri", place, "give logger.mlflow.tracking_uri=... on the command line")

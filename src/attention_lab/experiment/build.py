@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import get_annotations
 from typing import Any, get_args
 
 import pytorch_lightning as pl
@@ -26,17 +27,15 @@ from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
-    check_subpackage,
     check_targets,
     check_values,
     checked_packages,
     with_moved_classes,
 )
+from attention_lab.untrusted.run_parts import SUBPACKAGES, check_subpackage
 
 Config = Mapping[str, Any]
 
-SUBPACKAGES = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
-"""The package that defines the classes of each part."""
 VERSION = 1
 """Version of the recipe in a checkpoint."""
 
@@ -109,8 +108,8 @@ def checkpoint_config(recipe: Any, allow: Sequence[str]) -> dict[str, Any]:
     check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
         raise LabError("the checkpoint's recipe is incomplete")
-    for part, subpackage in SUBPACKAGES.items():
-        check_subpackage(kept[part], part, subpackage, "the checkpoint")
+    for part in SUBPACKAGES:
+        check_subpackage(kept[part], part, "the checkpoint")
     return kept
 
 
@@ -127,12 +126,23 @@ def rebuild(recipe: Config, config: Config) -> Task:
         sizes = replace(sizes, **later)  # fields that older versions did not save
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its symbols")
-        return make_task(config, sizes, codec, trainable=False)
+        task = make_task(config, sizes, codec, trainable=False)
+        if not _predicts(type(task), codec):
+            raise LabError(f"the checkpoint's task is {type(task).__name__}, which predicts no {codec.KIND}")
+        return task
     except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
         if target := missing_target(error):
             raise LabError(f"the checkpoint needs {target}: {explain_target(error, target)}") from None
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         raise LabError(f"the checkpoint's recipe cannot be read: {named_line(cause)}") from None
+
+
+def _predicts(task: type[Task], codec: Codec) -> bool:
+    """Whether a task of this package is annotated with this kind of codec; True for a user's own task."""
+    if not task.__module__.startswith("attention_lab."):
+        return True
+    kinds = (get_annotations(one).get("codec") for one in task.__mro__)
+    return isinstance(codec, next(filter(None, kinds)))
 
 
 def _sizes(kept: Config) -> Sizes:

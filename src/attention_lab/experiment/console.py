@@ -41,14 +41,24 @@ IGNORED = (
 
 
 def silence_libraries() -> None:
-    """Silence the messages of Lightning and its libraries about themselves."""
+    """Silence the messages of Lightning and its libraries about themselves, and put each warning on one line.
+
+    Warnings repeat names of folders and metrics, which may come from others and try to control a terminal.
+    """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     # Lightning warns of an experiment that MLflow does not have yet.
     logging.getLogger("pytorch_lightning.loggers.mlflow").setLevel(logging.ERROR)
     for message in IGNORED:
-        warnings.filterwarnings("ignore", message=message)
+        warnings.filterwarnings("ignore", message=f"(?s){message}")  # a folder's name may have several lines
+    warnings.formatwarning = _one_line
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return f"{console_message(f'{filename}:{lineno}: {category.__name__}', message)}\n"
 
 
 def warn_of_data(data: "DataModule", stage: str, file: str | None = None) -> None:

@@ -27,13 +27,13 @@ from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_generation import SequenceGeneration, SequencePredictor
 from attention_lab.untrusted.configuration import (
-    check_subpackage,
     check_targets,
     check_values,
     checked_packages,
 )
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
+from attention_lab.untrusted.run_parts import check_subpackage
 from attention_lab.writing import write_together
 
 SUFFIX = ".safetensors"
@@ -45,7 +45,7 @@ _LENGTH = 8  # bytes of the header's length, which is the first thing in the fil
 _LONGEST_SCORE = 200
 _DECODING = ("beam_size", "length_penalty", "ctc_rescoring")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-_PARTS = {"model": "models"} | dict.fromkeys(MECHANISM, "attention")
+_PARTS = ("model", *MECHANISM)
 
 
 def save(task: object, path: Path, score: str = "") -> list[Path]:
@@ -153,9 +153,9 @@ def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
     if missing := {*_PARTS, "decoding", "codec", "score"} - config.keys():
         raise LabError(f"{name}: {min(missing)} is missing")
     parts = {part: config[part] for part in _PARTS}
-    for part, subpackage in _PARTS.items():
-        check_subpackage(parts[part], part, subpackage, name)
     check_targets(parts, name, checked_packages(allow))
+    for part in _PARTS:
+        check_subpackage(parts[part], part, name)
     check_values(parts, name)
     return config
 

@@ -11,6 +11,7 @@ from attention_lab.argument_checks import check_counts
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import LanguageBatch
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.sizes import EOS, PAD
@@ -20,6 +21,8 @@ from attention_lab.tasks.transduction import cross_entropy
 
 LIMIT = 64
 """The largest number of symbols of a text whose weights are shown."""
+LONGEST = 10_000
+"""The largest number of symbols that may be generated after a prompt; it takes memory for all of them."""
 
 
 class Perplexity(MeanMetric):
@@ -44,7 +47,7 @@ class LanguageModeling(Task):
         temperature: divides the logits when sampling; 0 takes the most probable symbol.
         top_k: sample from this many of the most probable symbols; None for all.
         top_p: sample from the most probable symbols whose total probability is at least this; 1 for all.
-        max_new_tokens: maximum number of symbols to generate after a prompt.
+        max_new_tokens: maximum number of symbols to generate after a prompt, at most `LONGEST`.
         options: see `Task`.
     """
 
@@ -67,6 +70,8 @@ class LanguageModeling(Task):
         super().__init__(model, codec, **options)
         check_label_smoothing(label_smoothing)
         check_counts("task", 1, max_new_tokens=max_new_tokens)
+        if max_new_tokens > LONGEST:
+            raise LabError(f"task.max_new_tokens must be at most {LONGEST}, got {max_new_tokens}")
         self.label_smoothing = label_smoothing
         self.sampling = Sampling(float(temperature), top_k, float(top_p))
         self.max_new_tokens = max_new_tokens

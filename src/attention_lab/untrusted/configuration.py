@@ -117,23 +117,10 @@ def _check_targets(
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
 
-def check_subpackage(part: Any, name: str, subpackage: str, source: str) -> None:
-    """Reject a part that is not built from a class, or from a class of this package with another purpose.
-
-    Args:
-        part: the options of the part, with its class as `_target_`.
-        name: its name in messages.
-        subpackage: the subpackage that defines such classes; classes of other packages are not restricted.
-        source: the name of the configuration in messages.
-    """
-    if type(part) is not dict or "_target_" not in part:
-        raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
-    target = str(part["_target_"])
-    if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{subpackage}."):
-        raise LabError(
-            f"{source} names {target[:200]!r} as its {name}, which is not in attention_lab.{subpackage}: "
-            "it is not loaded"
-        )
+def class_of(target: str) -> Any:
+    """The class or function that a checked target names."""
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def check_values(node: Any, source: str, name: str = "") -> None:
@@ -174,8 +161,7 @@ def _largest(name: str) -> int:
 @cache
 def _hints(target: str) -> Mapping[str, Any]:
     """The types of a class's options, including those that it passes on to its base classes."""
-    module, _, name = target.rpartition(".")
-    found = getattr(importlib.import_module(module), name)
+    found = class_of(target)
     hints: dict[str, Any] = {}
     for base in found.__mro__ if isinstance(found, type) else (found,):
         function = base.__dict__.get("__init__") if isinstance(base, type) else base

@@ -1,5 +1,6 @@
 """Check the configuration in a run's folder, so that a resumed run only writes to that folder."""
 
+import glob
 import os
 import re
 import stat
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, usable_cores
+from attention_lab.reading import is_file, is_there, usable_cores
 from attention_lab.run_files import CHECKPOINTS, LOG
 from attention_lab.untrusted.configuration import (
     check_targets,
@@ -72,6 +73,8 @@ def check_run(
     _check_trainer(_without(found["trainer"], "trainer", given), name)
     check_parts_of_run(found, name, packages)
     check_values(found, name)
+    if "ckpt_path" not in given:
+        _check_no_pattern(found.get("ckpt_path"), name)
     root = str(found["trainer"].get("default_root_dir"))
     kept = {part: _moved(_without(found[part], part, given), part, root, folder, name) for part in WRITING}
     kept["trainer"]["default_root_dir"] = str(folder)  # by default, it is the working directory
@@ -99,6 +102,16 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
     launched = any(variable in os.environ for variable in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
     if trainer.get("num_nodes", 1) not in (None, 1) and not launched:
         raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it with torchrun or srun")
+
+
+def _check_no_pattern(given: str | list[str] | None, name: str) -> None:
+    """Reject a pattern, such as `/**/*.ckpt`: to find what matches it may take hours."""
+    for path in [given] if isinstance(given, str) else given or ():
+        if glob.has_magic(path) and not is_there(path):
+            raise LabError(
+                f"{name} has ckpt_path={path[:200]!r}, which is a pattern: give ckpt_path=... on the command "
+                "line if you want it"
+            )
 
 
 def _without(node: Any, path: str, given: Collection[str]) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.configuration import check_option, is_class
+from attention_lab.untrusted.configuration import check_option, class_of, is_class
 
 OPTIONS: Mapping[str, Any] = {
     "seed": int | None,
@@ -45,6 +45,18 @@ _CLASSES = {
 """The classes of this package and of libraries that each part may name."""
 
 
+SUBPACKAGES = {
+    "model": "models",
+    "task": "tasks",
+    "data": "data",
+    "scoring": "attention.scores",
+    "normalizer": "attention.normalizers",
+    "window": "attention.windows",
+    "pooling": "attention.pooling",
+}
+"""The module or subpackage that defines the classes of each part from which a trained model is rebuilt."""
+
+
 def is_listed(target: str) -> bool:
     """Whether a configuration may name a target that is not one of this package's models, data or tasks."""
     if not any(re.fullmatch(pattern, target) for pattern in _LISTED.values()):
@@ -79,6 +91,25 @@ def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[st
         check_option(hint, monitor.get(name), f"monitor.{name}", source)
 
 
+def check_subpackage(part: Any, name: str, source: str) -> None:
+    """Reject a part that is not built from a class, or from a class of this package with another purpose.
+
+    Args:
+        part: the options of the part, with its class as `_target_`, which is already checked.
+        name: its name, one of `SUBPACKAGES`; classes of other packages are not restricted.
+        source: the name of the configuration in messages.
+    """
+    if type(part) is not dict or "_target_" not in part:
+        raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
+    target, subpackage = str(part["_target_"]), f"attention_lab.{SUBPACKAGES[name]}"
+    if target.startswith("attention_lab.") and not f"{class_of(target).__module__}.".startswith(
+        f"{subpackage}."
+    ):
+        raise LabError(
+            f"{source} names {target[:200]!r} as its {name}, which is not in {subpackage}: it is not loaded"
+        )
+
+
 def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequence[str]) -> None:
     target = node.get("_target_") if isinstance(node, dict) else None
     if target is None:
@@ -88,5 +119,7 @@ def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequenc
         raise LabError(
             f"{source} has {path}._target_={str(target)[:200]}, which is not a class for {path.split('.')[0]}"
         )
+    if path in SUBPACKAGES:
+        check_subpackage(node, path, source)
     if path in MADE_LATER and node.get("_partial_") is not True:
         raise LabError(f"{source} has no {path}._partial_=true, which this part needs")

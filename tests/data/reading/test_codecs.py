@@ -12,6 +12,7 @@ from attention_lab.data.reading.codecs import (
     TransductionCodec,
     codec_from_state,
 )
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
@@ -42,6 +43,13 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_more_answers_than_tokens_or_none_are_refused(answers: int) -> None:
     with pytest.raises(LabError, match=f"the checkpoint's codec has {answers} answers for 4 tokens"):
         codec_from_state(SEVERAL.state() | {"answers": answers})
+
+
+@pytest.mark.parametrize(("height", "cell"), [(1, 4), (0, 4), (4, 0), (6, 4)])
+def test_images_that_no_cell_fits_are_refused(height: int, cell: int) -> None:
+    state = ImageCodec(12, 4, LETTERS).state() | {"height": height, "cell": cell}
+    with pytest.raises(LabError, match=f"cuts {height} rows of pixels in cells of {cell}"):
+        codec_from_state(state)
 
 
 def test_standardisation_and_its_inverse() -> None:

@@ -149,6 +149,18 @@ def test_bad_csv(file: Path, content: bytes, expected: str) -> None:
     assert refusal(file, content, ["x", "y"]) == expected
 
 
+@pytest.mark.parametrize("long", [b"ab ," * 30 + b"\n1\n", b"x\n" + b"1," * 60, b"x\n" + b'"1\n",' * 30])
+def test_a_row_so_long_that_its_fields_fill_the_memory(
+    long: bytes, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LONGEST_ROW", 100)
+    file.write_bytes(b"x\n" + b"1\n" * 100)
+    assert len(read_csv(str(file), ["x"])) == 100
+    file.write_bytes(long)
+    with pytest.raises(LabError, match=rf"^{file}:\d+: the row has more than 100 characters$"):
+        read_csv(str(file), ["x"])
+
+
 def test_a_long_wrong_field_is_shown_in_part() -> None:
     with pytest.raises(LabError) as caught:
         parse_number("no\nnumber " * 1000)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary, check_accents
+from attention_lab.data.reading.vocabulary import Notation, Split, Tokenizer, Vocabulary, check_accents
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK
 
@@ -80,6 +80,20 @@ def test_text_without_separate_accents_is_not_searched_one_character_at_a_time(
     monkeypatch.setattr("unicodedata.normalize", normalize)
     check_accents("Bäume " * 1000)
     assert sorted(calls) == sorted({*"Bäume "})
+
+
+@pytest.mark.parametrize("split", ["characters", "spaces", "lemma_tags"])
+def test_equal_symbols_are_one_object(split: Split) -> None:
+    """Each object takes 80 bytes, 40 times as much as the character in a file."""
+    tokens = Notation(split).tokens("ж ж ж\tж")
+    assert len({id(token) for token in tokens}) == len({*tokens})
+
+
+def test_a_text_that_normalization_makes_very_long_is_refused() -> None:
+    notation = Notation("characters", "NFKD")
+    assert len(notation.tokens("\ufdfa" * 7)) == 7 * 18
+    with pytest.raises(LabError, match="normalization=NFKD makes 144 characters of 8, more than 4 times"):
+        notation.tokens("\ufdfa" * 8)
 
 
 @pytest.mark.parametrize("accents", ["\u0301\u0323", "\u0f73", "\u0301\uff9e"])

@@ -244,7 +244,7 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     """The codec with this `state`, of any kind.
 
     Raises:
-        LabError: the state does not belong to a codec, or only one side of it goes from right to left.
+        LabError: the state does not belong to a codec, or its values do not fit together.
     """
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:
@@ -260,4 +260,6 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
         raise LabError("the checkpoint's codec reads and writes in different directions")
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
+    if isinstance(codec, ImageCodec) and not (codec.height and codec.cell and codec.height % codec.cell == 0):
+        raise LabError(f"the checkpoint's codec cuts {codec.height} rows of pixels in cells of {codec.cell}")
     return codec

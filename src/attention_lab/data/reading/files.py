@@ -21,6 +21,8 @@ T_co = TypeVar("T_co", covariant=True)
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
 """Largest data file in bytes."""
+LONGEST_ROW = 1 << 24
+"""Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 
@@ -129,15 +131,16 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
-    reader = csv.reader(
-        io.StringIO(_read_rows(path, NUMBERS), newline=""), strict=True, skipinitialspace=True
-    )
+    lines = _Lines(_read_rows(path, NUMBERS), path)
+    reader = csv.reader(lines, strict=True, skipinitialspace=True)
     rows: list[list[float]] = []
     try:
         header = [name.strip() for name in next(reader)]
         _check_header(header, columns, path)
         places = [(header.index(column), column) for column in columns]
+        lines.left = LONGEST_ROW
         for fields in reader:
+            lines.left = LONGEST_ROW
             place = f"{path}:{reader.line_num}"
             if len(fields) != len(header):
                 raise LabError(f"{place}: {len(fields)} fields, but the header has {len(header)}")
@@ -152,6 +155,28 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     if not rows:
         raise LabError(f"{path}:2: no rows below the header")
     return rows
+
+
+class _Lines:
+    """The lines of a text.
+
+    Attributes:
+        left: the number of characters that the next lines, which may be one row, may have together.
+
+    Raises:
+        LabError: when iterating, they have more.
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        self._lines, self._path = io.StringIO(text, newline=""), path
+        self.left = LONGEST_ROW
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            self.left -= len(line)
+            if self.left < 0:
+                raise LabError(f"{self._path}:{number}: the row has more than {LONGEST_ROW:,} characters")
+            yield line
 
 
 class Row(NamedTuple):

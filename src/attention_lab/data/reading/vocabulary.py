@@ -27,6 +27,10 @@ LONGEST_SYMBOL = 10_000
 """Most characters of a symbol: a model writes it in four bytes, and may write it any number of times."""
 MOST_ACCENTS = 1000
 """Most accents in a row: putting n of them in order, as normalization does, takes n^2 steps."""
+MOST_GROWTH = 4
+"""How many times as long a text, if it is not short, may become by normalization: NFKD makes 18 characters
+of U+FDFA, which takes 3 bytes in a file, and so more memory than was expected of the file."""
+_SHORT = 100
 
 
 TAG, KNOWN = ";", "="
@@ -51,8 +55,13 @@ def lemma_and_tags(text: str) -> tuple[str, ...]:
         if not all(names):
             raise LabError(f"a tag is empty in {reprlib.repr(tags)}; write tags as N;PL")
         symbols += [f"{KNOWN if number else TAG}{name}" for name in names]
-        symbols += word
+        symbols += characters(word)
     return tuple(symbols)
+
+
+def characters(text: str) -> tuple[str, ...]:
+    """The characters of a text; equal ones are the same object, as an object of its own takes 80 bytes."""
+    return tuple(text) if text.isascii() else tuple(map(intern, text))
 
 
 def lemma_tags_text(tokens: Iterable[str]) -> str:
@@ -116,7 +125,7 @@ class Notation:
             return self._splitter(text)
         if self.split == "lemma_tags":
             return lemma_and_tags(text)
-        return tuple(text) if self.split == "characters" else tuple(map(intern, text.split()))
+        return characters(text) if self.split == "characters" else tuple(map(intern, text.split()))
 
     def _ordered(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
         """Reorder symbols from the order of the text to that of reading and writing, or back."""
@@ -130,13 +139,23 @@ class Notation:
         return self.split == "lemma_tags" and is_tag(symbol)
 
     def normalized(self, text: str) -> str:
-        """The normalised text, ready to be split. Raises LabError if it has too many accents in a row."""
+        """The normalised text, ready to be split.
+
+        Raises:
+            LabError: it has too many accents in a row, or grows too much.
+        """
         if self.lowercase:
             text = text.lower()
         if self.normalization == "none":
             return text
         check_accents(text)
-        return unicodedata.normalize(self.normalization, text)
+        normalized = unicodedata.normalize(self.normalization, text)
+        if len(normalized) > MOST_GROWTH * len(text) + _SHORT:
+            raise LabError(
+                f"{reprlib.repr(text)}: normalization={self.normalization} makes {len(normalized):,} "
+                f"characters of {len(text):,}, more than {MOST_GROWTH} times as many: choose NFC"
+            )
+        return normalized
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
