@@ -81,10 +81,10 @@ def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
 def has_values(x: Tensor) -> bool:
     """Whether a branch may depend on the values of a tensor.
 
-    Not in compiled code and under `vmap`, where it stands for many, nor on the meta device and in PyTorch's
-    `FakeTensorMode`, which compute only shapes.
+    Not in compiled code, in a trace (`torch.jit.trace`) and under `vmap`, where it stands for many, nor on
+    the meta device and in PyTorch's `FakeTensorMode`, which compute only shapes.
     """
-    if torch.compiler.is_compiling() or under_vmap() or x.is_meta:
+    if torch.compiler.is_compiling() or _in_trace() or under_vmap() or x.is_meta:
         return False
     return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # the first sees through wrappers
 
@@ -106,8 +106,15 @@ def in_forward_mode() -> bool:
 
 
 def under_transform() -> bool:
-    """Whether our autograd functions cannot be used: in forward mode and under any `torch.func` transform."""
-    return _dual_numbers() or _running()
+    """Whether our autograd functions cannot be used.
+
+    In forward mode, under any `torch.func` transform, and in a trace, which could not be saved with them.
+    """
+    return _dual_numbers() or _in_trace() or _running()
+
+
+def _in_trace() -> bool:
+    return not torch.compiler.is_compiling() and torch._C._is_tracing()
 
 
 def _dual_numbers() -> bool:

@@ -177,9 +177,11 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     if call.bias is not None and under_vmap():  # where the kernel fails for a bias with a gradient
         return None
     free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
-    causal = free and sink is None and memory.causal and _starts_together(call)
     mask: Tensor | None = None
-    if not causal:
+    if free and sink is None and memory.causal and _starts_together(call):
+        causal = True  # a constant: what sizes give is a symbol in compiled code, which the kernel rejects
+    else:
+        causal = False
         if call.span.factor is not None:
             return None
         mask = call.span.mask
