@@ -38,9 +38,15 @@ class MultiheadAttention(nn.MultiheadAttention):
         embed_dim: size E of queries and outputs.
         num_heads: H, a divisor of E.
         dropout: dropout probability on the attention weights.
+        bias: whether the projections have biases.
+        add_bias_kv: append a learned key and value to each example.
+        add_zero_attn: append a key and a value of zero to each example.
+        kdim: size of the keys, by default E.
+        vdim: size of the values, by default E.
+        batch_first: whether the batch is the first dimension; by default it is the second.
+        device: of the parameters.
+        dtype: of the parameters.
         mechanism: makes the attention of the heads, each with d_k = d_v = E / H.
-        torch_options: those of `torch.nn.MultiheadAttention`: bias, add_bias_kv, add_zero_attn, kdim, vdim,
-            batch_first, device, dtype.
     """
 
     def __init__(
@@ -48,11 +54,19 @@ class MultiheadAttention(nn.MultiheadAttention):
         embed_dim: int,
         num_heads: int,
         dropout: float = 0.0,
-        *torch_options: Any,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        *,
         mechanism: Mechanism | None = None,
-        **more_torch_options: Any,
     ) -> None:
-        super().__init__(embed_dim, num_heads, dropout, *torch_options, **more_torch_options)
+        options = (dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first)
+        super().__init__(embed_dim, num_heads, *options, device=device, dtype=dtype)
         mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
         check_mechanism(mechanism, Mechanism)
         self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
