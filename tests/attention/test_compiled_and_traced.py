@@ -79,7 +79,7 @@ LENGTHS = {"all keys": [6, 6], "some padding": [6, 2], "no key": [6, 0]}
 def test_a_traced_attention_applies_every_mask(name: str, traced_with: str, causal: bool) -> None:
     model = Masked(TRACED[name](), causal).eval()
     mask = lengths_mask(torch.tensor(LENGTHS[traced_with]), 6)
-    traced = torch.jit.trace(model, (torch.randn(2, 6, SIZE), mask), check_trace=False)  # type: ignore[no-untyped-call]
+    traced = torch.jit.trace(model, (torch.randn(2, 6, SIZE), mask), check_trace=False)
     for lengths in ([6, 6], [3, 1], [0, 5]):
         x, mask = torch.randn(2, 6, SIZE), lengths_mask(torch.tensor(lengths), 6)
         assert torch.allclose(traced(x, mask), model(x, mask), atol=1e-5)
@@ -99,8 +99,8 @@ def test_a_trace_can_be_saved_and_needs_nothing_of_ours(attention: Callable[[], 
     model, length = Masked(attention()).eval(), 200  # beyond which functions of our own save time and memory
     mask = torch.ones(2, 1, length, dtype=torch.bool)
     x = torch.randn(2, length, SIZE)
-    traced = torch.jit.trace(model, (x, mask), check_trace=False)  # type: ignore[no-untyped-call]
-    torch.jit.save(traced, io.BytesIO())  # type: ignore[no-untyped-call]
+    traced = torch.jit.trace(model, (x, mask), check_trace=False)
+    torch.jit.save(traced, io.BytesIO())
     assert "attention_lab::" not in str(traced.inlined_graph)
     assert torch.allclose(traced(x, mask), model(x, mask), atol=1e-5)
 
@@ -110,6 +110,6 @@ def test_a_trace_can_be_saved_and_needs_nothing_of_ours(attention: Callable[[], 
 def test_the_traced_drop_in_applies_every_mask(dtype: torch.dtype) -> None:
     model = Padded().eval()
     nothing = torch.zeros(2, 6, dtype=dtype)
-    traced = torch.jit.trace(model, (torch.randn(2, 6, SIZE), nothing), check_trace=False)  # type: ignore[no-untyped-call]
+    traced = torch.jit.trace(model, (torch.randn(2, 6, SIZE), nothing), check_trace=False)
     x, padding = torch.randn(3, 9, SIZE), torch.rand(3, 9).round().to(dtype)
     assert torch.allclose(traced(x, padding), model(x, padding), atol=1e-5)

@@ -16,5 +16,5 @@ def test_they_are_those_of_torch_by_name_and_place() -> None:
 
 def test_parameters_without_initialisation() -> None:
     # It looks for an argument `device`.
-    layer: MultiheadAttention = nn.utils.skip_init(MultiheadAttention, 8, 2, kdim=5)  # type: ignore[no-untyped-call]
+    layer: MultiheadAttention = nn.utils.skip_init(MultiheadAttention, 8, 2, kdim=5)
     assert layer.k_proj_weight.shape == (8, 5)

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,17 @@ def _batch() -> dict[str, Tensor]:
     return {"x": torch.randn(2, 4, 8, generator=generator), "padding": padding}
 
 
-def _fit(callbacks: list[pl.Callback], logger: Any, epochs: int = 2) -> Module:
+def _fit(
+    callbacks: list[pl.Callback],
+    logger: Any,
+    epochs: int = 2,
+    prepare: Callable[[Module], None] = lambda _: None,
+    **more: Any,
+) -> Module:
     torch.manual_seed(0)
     module = Module()
-    options: dict[str, Any] = {
+    prepare(module)
+    options: dict[str, Any] = more | {
         "enable_checkpointing": False,
         "enable_progress_bar": False,
         "accelerator": "cpu",
@@ -111,6 +118,23 @@ def test_training_is_the_same_without(tmp_path: Path) -> None:
     for one, other in zip(plain.parameters(), logged.parameters(), strict=True):
         assert torch.equal(one, other)
     assert plain.frozen.training == logged.frozen.training
+
+
+def test_a_compiled_module_runs_uncompiled_for_the_log(tmp_path: Path) -> None:
+    def prepare(module: Module) -> None:
+        module.encoder.compile(backend="eager")
+
+    _fit([AttentionMaps(_batch())], TensorBoardLogger(str(tmp_path)), prepare=prepare)
+    assert "example 1/encoder layer 1 self_attn" in _events(tmp_path)
+    torch.compiler.reset()
+
+
+def test_a_trial_run_logs_nothing_but_checks_the_batch(tmp_path: Path) -> None:
+    logger = TensorBoardLogger(str(tmp_path))
+    _fit([AttentionMaps(_batch(), labels=LABELS)], logger, fast_dev_run=True)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(LabError, match="labels are given for 1 examples"):
+        _fit([AttentionMaps(_batch(), labels=LABELS[:1])], logger, fast_dev_run=True)
 
 
 def test_what_cannot_be_logged(tmp_path: Path) -> None:

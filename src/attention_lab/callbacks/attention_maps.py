@@ -126,7 +126,8 @@ class AttentionMaps(pl.Callback):
         if not trainer.is_global_zero:
             return
         loggers = [one for one in trainer.loggers if isinstance(one, TensorBoardLogger)]
-        if not loggers:
+        trial = bool(trainer.fast_dev_run)  # type: ignore[attr-defined]  # Lightning takes the loggers away
+        if not loggers and not trial:
             raise LabError(
                 "AttentionMaps writes to TensorBoard: give the trainer logger=TensorBoardLogger('logs')"
             )
@@ -134,6 +135,8 @@ class AttentionMaps(pl.Callback):
             raise LabError("callbacks.attention_maps.batch is for models of your own: leave it out")
         batch = move_data_to_device(self.batch, pl_module.device)
         observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
+        if trial:
+            return
         writer: SummaryWriter = loggers[0].experiment
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
 

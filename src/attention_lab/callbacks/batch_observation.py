@@ -1,7 +1,8 @@
 """Record the attentions of any module on a given batch for the Attention tab."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeGuard
 
 import torch
@@ -20,7 +21,7 @@ Labels = Sequence[Sequence[str]]
 def observe_batch(
     module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None
 ) -> list[Observation]:
-    """Run a module on a batch in evaluation mode, and record the attention of the first examples.
+    """Run a module on a batch in evaluation mode, uncompiled, and record the attention of the first examples.
 
     The module's modes and the random number generators are left as they were.
 
@@ -34,7 +35,7 @@ def observe_batch(
     Raises:
         LabError: no attention was recorded, or an example has no labels.
     """
-    with _evaluating(module), torch.no_grad(), recording(module, slice(examples)) as weights:
+    with _evaluating(module), _uncompiled(), torch.no_grad(), recording(module, slice(examples)) as weights:
         (call_module if forward is None else forward)(module, batch)
     if not weights:
         raise LabError(
@@ -101,6 +102,12 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             yield
     finally:
         restore_random_states(states)
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Run compiled modules as they were written; the compiler is imported only if something is compiled."""
+    loaded = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
 
 
 def _observation(weights: Recording, example: int, labels: Labels | None) -> Observation:

@@ -147,6 +147,25 @@ def test_a_compiled_model_says_so_and_computes_the_same() -> None:
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["wrapped", "in place"])
+def test_a_compiled_model_is_recorded_while_it_runs_uncompiled(in_place: bool) -> None:
+    plain = model_of("fused").eval()
+    with recording(plain) as wanted:
+        plain(inputs())
+    if in_place:
+        plain.compile(backend="eager")
+    model = plain if in_place else torch.compile(plain, backend="eager")
+    assert isinstance(model, nn.Module)
+    with torch.no_grad():
+        model(inputs())
+        with torch.compiler.set_stance("force_eager"), recording(model) as weights:
+            model(inputs())
+    assert [name.removeprefix("_orig_mod.") for name in weights] == list(wanted)
+    for one, other in zip(weights.values(), wanted.values(), strict=True):
+        assert torch.equal(one, other)
+    torch.compiler.reset()
+
+
 def test_a_traced_model_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -176,7 +176,8 @@ def _unseen(session: Session, name: str, module: nn.Module, method: Callable[...
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if session.wants(name) and not own:
-            session.warn(name, "a compiled graph", "record the model before torch.compile")
+            uncompiled = 'record it before torch.compile, or in torch.compiler.set_stance("force_eager")'
+            session.warn(name, "a compiled graph", uncompiled)
         with unseen():
             return method(*args, **kwargs)
 

@@ -274,11 +274,13 @@ def recomputing() -> bool:
 
 
 def compiled_method(module: nn.Module) -> str | None:
-    """The method that runs the program of a compiled module; None for a module that is not compiled."""
+    """The method that runs the program of a compiled module; None for a module that runs uncompiled."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is None or dynamo.eval_frame._stance.stance == "force_eager":
+        return None
     if module.__dict__.get("_compiled_call_impl") is not None:
         return "_compiled_call_impl"
-    dynamo = sys.modules.get("torch._dynamo")
-    return "forward" if dynamo is not None and isinstance(module, dynamo.OptimizedModule) else None
+    return "forward" if isinstance(module, dynamo.OptimizedModule) else None
 
 
 def _is_softmax(module: nn.Module) -> bool:
