@@ -150,7 +150,7 @@ def test_an_example_that_there_is_not() -> None:
     with recording(attention, slice(2, 9)) as seen:
         attention(x, attention.remember(x))
         attention(x[:1], attention.remember(x[:1]))
-    assert [len(weights) for weights in seen._weights[""]] == [1, 0]
+    assert {name: len(weights) for name, weights in seen.items()} == {"": 1, "#2": 0}
     with pytest.raises(IndexError, match="no example 3 in a batch of 3"), recording(attention, 3):
         attention(x, attention.remember(x))
 

@@ -253,3 +253,24 @@ def test_multihead_attention_in_every_form(options: dict[str, Any], batched: boo
             module(query, key, value, attn_mask=bias, need_weights=need, **masks)
         assert torch.allclose(weights[""], expected if batched else expected[None], atol=1e-6)
         assert torch.allclose(some[""], weights[""][-1:, [2]], atol=1e-6)
+
+
+def test_our_own_attention_called_with_other_batches_has_other_names() -> None:
+    """As with the smaller last batch of an epoch."""
+    layer = MultiHead(Mechanism(ScaledDot), size=8, heads=2)
+    batches = [torch.randn(3, 4, 8), torch.randn(2, 5, 8), torch.randn(3, 6, 8)]
+    with recording(layer) as weights:
+        for batch in batches:
+            layer(batch)
+    assert {name: list(one.shape) for name, one in weights.items()} == {
+        "attention": [3, 2, 10, 6],
+        "attention#2": [2, 2, 5, 5],
+    }
+    assert weights.mask("attention#2").all() and not weights.mask("attention").all()
+    assert torch.allclose(weights["attention#2"], _alone(layer, batches[1]))
+
+
+def _alone(layer: MultiHead, batch: Tensor) -> Tensor:
+    with recording(layer) as weights:
+        layer(batch)
+    return weights["attention"]

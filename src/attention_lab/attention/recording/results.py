@@ -29,10 +29,10 @@ class Recording(Mapping[str, Tensor]):
         `centre` has the same dimensions, with a last dimension of size 1.
         """
         if centre is not None:
-            self._centres.setdefault(name, []).append(_four(centre.detach()))
+            self._centres.setdefault(name, []).append(four_dimensional(centre.detach()))
         mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
-        self._weights.setdefault(name, []).append(_four(weights.detach()))
-        self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
+        self._weights.setdefault(name, []).append(four_dimensional(weights.detach()))
+        self._masks.setdefault(name, []).append(four_dimensional(mask.expand_as(weights)))
 
     def drop(self, name: str) -> None:
         """Drop the last call that was recorded under a name."""
@@ -43,17 +43,17 @@ class Recording(Mapping[str, Tensor]):
 
     def mask(self, name: str) -> Tensor:
         """The mask under which `self[name]` was computed, of the same shape, True = attended."""
-        return _joined(self._masks[name], name)
+        return _joined(self._masks[name])
 
     def centre(self, name: str) -> Tensor | None:
         """The positions `[B, H, Q]` that the window predicted for the queries; None without a prediction."""
-        return _joined(self._centres[name], name).squeeze(-1) if name in self._centres else None
+        return _joined(self._centres[name]).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._weights:
             known = ", ".join(map(_shown, self)) or "no attentions"
             raise KeyError(f"{_shown(name)} is not in the recording, which has {known}")
-        return _joined(self._weights[name], name)
+        return _joined(self._weights[name])
 
     def __repr__(self) -> str:
         """The shape of the weights of each attention."""
@@ -78,20 +78,14 @@ def _shown(name: str) -> str:
     return name or repr(name)
 
 
-def _joined(parts: list[Tensor], name: str) -> Tensor:
+def _joined(parts: list[Tensor]) -> Tensor:
     """Concatenate the parts along the queries; the list then holds only the result."""
     if len(parts) > 1:
-        if len({part.shape[:2] for part in parts}) > 1:
-            sizes = " and ".join(sorted({str(list(part.shape[:2])) for part in parts}))
-            raise ValueError(
-                f"recording: {name!r} was called with different numbers of examples and heads, {sizes}: "
-                "record one batch at a time"
-            )
         keys = max(part.shape[-1] for part in parts)
         parts[:] = [torch.cat([F.pad(part, (0, keys - part.shape[-1])) for part in parts], dim=2)]
     return parts[0]
 
 
-def _four(x: Tensor) -> Tensor:
+def four_dimensional(x: Tensor) -> Tensor:
     """`x` with a batch and a head dimension."""
     return x[None, None] if x.dim() == 2 else x.unsqueeze(1) if x.dim() == 3 else x

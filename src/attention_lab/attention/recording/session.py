@@ -15,7 +15,7 @@ from attention_lab.attention.attention import Attention
 from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
-from attention_lab.attention.recording.results import Recording
+from attention_lab.attention.recording.results import Recording, four_dimensional
 from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
@@ -89,8 +89,13 @@ class Session:
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
-                self._recorders[name] = Recorder(partial(self.result.add, name), self.selection, hidden)
+                keep = partial(self._record_own, Site(name, module))
+                self._recorders[name] = Recorder(keep, self.selection, hidden)
                 yield module, self._recorders[name]
+
+    def _record_own(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None) -> None:
+        sizes = four_dimensional(weights).shape[:2]
+        self.result.add(self._call_names.name(site, sizes), weights, mask, centre)
 
     def modules(self) -> Iterable[tuple[str, nn.Module]]:
         """All modules of the model with their names."""
