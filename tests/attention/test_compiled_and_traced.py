@@ -41,14 +41,15 @@ class Masked(nn.Module):
 
 
 class Padded(nn.Module):
-    """Self-attention by the drop-in for torch's layer."""
+    """Self-attention by the drop-in for torch's layer: its outputs, or its weights."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: bool = False) -> None:
         super().__init__()
         self.attention = MultiheadAttention(SIZE, 2, batch_first=True)
+        self.weights = weights
 
     def forward(self, x: Tensor, padding: Tensor) -> Tensor:
-        output: Tensor = self.attention(x, x, x, key_padding_mask=padding)[0]
+        output: Tensor = self.attention(x, x, x, key_padding_mask=padding)[int(self.weights)]
         return output
 
 
@@ -113,3 +114,11 @@ def test_the_traced_drop_in_applies_every_mask(dtype: torch.dtype) -> None:
     traced = torch.jit.trace(model, (torch.randn(2, 6, SIZE), nothing), check_trace=False)
     x, padding = torch.randn(3, 9, SIZE), torch.rand(3, 9).round().to(dtype)
     assert torch.allclose(traced(x, padding), model(x, padding), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_the_older_exporter_to_onnx_knows_all_operators() -> None:
+    inputs = torch.randn(2, 6, SIZE), torch.zeros(2, 6, dtype=torch.bool)
+    written = io.BytesIO()
+    torch.onnx.export(Padded(weights=True).eval(), inputs, written, dynamo=False)
+    assert written.getvalue()

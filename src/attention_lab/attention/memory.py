@@ -120,7 +120,7 @@ def make_memory(
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)
     elif mask is not None:
-        hidden = ~mask.any(-2, keepdim=True).mT
+        hidden = ~mask.any(-2, keepdim=True).transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
         same = value is key
         key = key.masked_fill(hidden, 0.0)
         value = key if same else value.masked_fill(hidden, 0.0)

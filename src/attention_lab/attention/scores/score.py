@@ -75,4 +75,4 @@ class Score(nn.Module):
         features = self.features(query, keys, None)
         assert features is not None, f"{type(self).__name__} defines neither forward nor features"
         check_same_size(*features)
-        return features[0] @ features[1].mT
+        return features[0] @ features[1].transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
