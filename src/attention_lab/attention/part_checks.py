@@ -66,7 +66,8 @@ def check_relative(relative: object) -> None:
 def check_torch_module(module: object) -> None:
     """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has other parameters than that."""
     if not isinstance(module, nn.MultiheadAttention):
-        raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {kind_of(module)}")
+        given = f"{kind_of(module)} of {type(module).__module__}"
+        raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {given}")
     for name in module.state_dict():
         if name not in _TORCH_PARAMETERS and not name.startswith("attention."):  # those of our own score
             raise TypeError(
