@@ -25,6 +25,11 @@ from attention_lab.attention import (
 )
 
 SIZE = 8
+TRACING = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore:`torch.jit:FutureWarning",  # from PyTorch 2.14 on
+    "ignore::torch.jit.TracerWarning",
+)
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # in a trace, sizes are tensors
 
 
@@ -73,7 +78,7 @@ TRACED = {
 LENGTHS = {"all keys": [6, 6], "some padding": [6, 2], "no key": [6, 0]}
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@TRACING
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("traced_with", LENGTHS)
 @pytest.mark.parametrize("name", TRACED)
@@ -86,7 +91,7 @@ def test_a_traced_attention_applies_every_mask(name: str, traced_with: str, caus
         assert torch.allclose(traced(x, mask), model(x, mask), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@TRACING
 @pytest.mark.parametrize(
     "attention",
     [
@@ -106,7 +111,7 @@ def test_a_trace_can_be_saved_and_needs_nothing_of_ours(attention: Callable[[], 
     assert torch.allclose(traced(x, mask), model(x, mask), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@TRACING
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32], ids=str)
 def test_the_traced_drop_in_applies_every_mask(dtype: torch.dtype) -> None:
     model = Padded().eval()
@@ -116,8 +121,9 @@ def test_the_traced_drop_in_applies_every_mask(dtype: torch.dtype) -> None:
     assert torch.allclose(traced(x, padding), model(x, padding), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@TRACING
 def test_the_older_exporter_to_onnx_knows_all_operators() -> None:
+    pytest.importorskip("onnx")
     inputs = torch.randn(2, 6, SIZE), torch.zeros(2, 6, dtype=torch.bool)
     written = io.BytesIO()
     torch.onnx.export(Padded(weights=True).eval(), inputs, written, dynamo=False)
