@@ -7,7 +7,6 @@ like that of a checkpoint, and the shapes of the weights against the model that 
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
     checked_packages,
+    class_of,
 )
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
@@ -190,8 +190,7 @@ def _built(node: Any) -> Any:
     options = {name: _built(value) for name, value in node.items() if name not in ("_target_", "_partial_")}
     if "_target_" not in node:
         return options
-    module, _, name = node["_target_"].rpartition(".")
-    make = getattr(import_module(module), name)
+    make = class_of(node["_target_"])
     return partial(make, **options) if node.get("_partial_") else make(**options)
 
 
