@@ -74,6 +74,11 @@ def test_stepwise_equals_parallel_with_any_positions(positions: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_stepwise_equals_parallel_with_one_head_of_keys(mechanism: Mechanism) -> None:
+    _check_steps(_model(mechanism, key_value_heads=1))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_the_future_and_padding_change_nothing(mechanism: Mechanism) -> None:
     model, tokens = _model(mechanism), _tokens()
     changed = tokens.clone()

@@ -76,6 +76,11 @@ def test_stepwise_equals_parallel_with_any_positions(positions: str) -> None:
 
 
 @mechanisms
+def test_stepwise_equals_parallel_with_one_head_of_keys(mechanism: Mechanism) -> None:
+    check_steps(_model(mechanism, key_value_heads=1))
+
+
+@mechanisms
 def test_padding_and_company_change_nothing(mechanism: Mechanism) -> None:
     model = _model(mechanism)
     together = model(SOURCE, LENGTHS, TARGET)
@@ -227,6 +232,14 @@ def test_every_parameter_learns(positions: str) -> None:
     check_every_parameter_learns(_model(positions=positions, **options))
 
 
+def test_shared_keys_and_values_save_parameters() -> None:
+    def count(**options: int) -> int:
+        return sum(p.numel() for p in _model(layers=1, decoder_layers=1, **options).parameters())
+
+    # In each of three attentions, one head of keys and one of values, of size 4, less; with their biases.
+    assert count() - count(key_value_heads=1) == 3 * 2 * 4 * (8 + 1)
+
+
 def test_as_many_layers_on_either_side_unless_told() -> None:
     assert len(_model(decoder_layers=None).decoder.layers) == 2
     assert len(_model(layers=1, decoder_layers=4).decoder.layers) == 4
@@ -251,6 +264,7 @@ def test_learns_to_reverse() -> None:
         ({"feedforward": 0}, "model.feedforward must be at least 1, got 0"),
         ({"heads": 0}, "model.heads must be at least 1, got 0"),
         ({"heads": 3}, "model.d_model=8 must be a multiple of model.heads=3"),
+        ({"heads": 4, "key_value_heads": 3}, "model.heads=4 must be a multiple of model.key_value_heads=3"),
         ({"positions": "middle"}, "model.positions=middle is unknown: choose sinusoidal, learned"),
     ],
 )

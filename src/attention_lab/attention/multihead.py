@@ -20,12 +20,17 @@ class MultiHead(nn.Module):
 
     1706.03762, section 3.2.2, with any mechanism in the heads. A single head also has W^Q, W^K and W^V.
 
+    Grouped-query attention (2305.13245, section 2.2) has G < H heads of keys and values, each shared by H / G
+    heads of queries; multi-query attention (1911.02150) has one. Unless the score has parameters, only these
+    G heads are remembered.
+
     Args:
         mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.
         size: d_model, the size of input and output.
         heads: H, a divisor of `size`; each head has d_k = d_v = size / H.
         dropout: dropout probability on the attention weights.
         relative: positions that rotate queries and keys or add a bias to the scores, made for these heads.
+        key_value_heads: G, a divisor of `heads`; by default every head has its own keys and values.
     """
 
     def __init__(
@@ -35,18 +40,21 @@ class MultiHead(nn.Module):
         heads: int,
         dropout: float = 0.0,
         relative: Relative | None = None,
+        key_value_heads: int | None = None,
     ) -> None:
         super().__init__()
         check_mechanism(mechanism, Mechanism)
-        check_heads(size, heads)
+        check_heads(size, heads, key_value_heads)
         check_relative(relative)
         self.size, self.heads = size, heads
-        self.project = nn.Linear(size, 3 * size)
+        self.key_value_heads = heads if key_value_heads is None else key_value_heads
+        shared = self.key_value_heads * (size // heads)
+        self.project = nn.Linear(size, size + 2 * shared)
         self.attention = mechanism(size // heads, size // heads, heads, dropout)
         self.output = nn.Linear(size, size)
         self.relative = relative
         # W^Q, W^K and W^V are three matrices stored as one: each is initialised with its own fan-out.
-        for part in self.project.weight.chunk(3):
+        for part in self.project.weight.tensor_split([size, size + shared]):
             nn.init.xavier_uniform_(part)
         nn.init.zeros_(self.project.bias)
 
@@ -94,7 +102,8 @@ class MultiHead(nn.Module):
             ValueError: the source has the wrong shape, or its mask does not fit.
         """
         check_sequences(source, self.size, mask)
-        key, value = self._split(self._projected(source, slice(self.size, None)), 2)
+        groups = self.key_value_heads
+        key, value = self._split(self._projected(source, slice(self.size, None)), groups, groups)
         return self._remember(key, value, mask, causal, offset)
 
     def attend(
@@ -106,7 +115,7 @@ class MultiHead(nn.Module):
             ValueError: the queries have the wrong shape, or do not fit the source.
         """
         check_sequences(query, self.size)
-        (heads,) = self._split(self._projected(query, slice(self.size)), 1)
+        (heads,) = self._split(self._projected(query, slice(self.size)), self.heads)
         return self._output(self._attend(heads, memory, offset))
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
@@ -118,17 +127,17 @@ class MultiHead(nn.Module):
         return projected[..., part]
 
     def _heads(self, projected: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """The concatenated contexts of the heads, `[B, L, d]`, from the projections `[B, L, 3d]`."""
-        query, key, value = self._split(projected, 3)
+        """The concatenated contexts of the heads, `[B, L, d]`, from the projections `[B, L, f]`."""
+        query, key, value = self._split_all(projected)
         return self._attend(query, self._remember(key, value, mask, causal, 0), 0)
 
     def _packed(self, projected: Tensor, packing: Packing, causal: bool) -> Tensor:
-        """The same for the rows `[N, 3d]` of packed sequences."""
+        """The same for the rows `[N, f]` of packed sequences."""
         if not (packing.apart and ignores_hidden_keys(self.attention.normalizer, self.attention.pooling)):
             return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
         if self.attention.record is not None:
-            query, key, value = self._split(packing.unpack(projected), 3)
-            memory = self._remember(key, value, packing.mask, causal, 0)
+            query, key, value = self._split_all(packing.unpack(projected))
+            memory = self._repeated(self._remember(key, value, packing.mask, causal, 0))
             query, bias = self._with_positions(query, memory, 0)
             self.attention.look(query, memory, bias=bias)
         with self.attention.unrecorded():
@@ -138,7 +147,20 @@ class MultiHead(nn.Module):
         if self.relative is not None:
             key = self.relative.rotate(key, offset)
         mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # shared by all heads
+        # A score with parameters prepares the keys differently for each head.
+        if self.key_value_heads < self.heads and any(True for _ in self.attention.score.parameters()):
+            key, value = self._repeat(key), self._repeat(value)
         return self.attention.remember(key, value, mask, causal=causal)
+
+    def _repeated(self, memory: Memory) -> Memory:
+        """The memory with keys and values for each head of queries."""
+        if memory.keys.shape[1] == self.heads:
+            return memory
+        return memory._replace(keys=self._repeat(memory.keys), value=self._repeat(memory.value))
+
+    def _repeat(self, x: Tensor) -> Tensor:
+        """`[B, G, K, f]` to `[B, H, K, f]`."""
+        return x.repeat_interleave(self.heads // self.key_value_heads, 1)
 
     def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
         """Queries prepared for the score, and the bias that is added to it."""
@@ -148,15 +170,20 @@ class MultiHead(nn.Module):
         return self.relative.rotate(query, offset), bias
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
+        memory = self._repeated(memory)
         query, bias = self._with_positions(query, memory, offset)
         contexts = self.attention(query, memory, offset=offset, bias=bias)
         return contexts.transpose(1, 2).flatten(-2)  # type: ignore[no-any-return]
 
-    def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
-        """`[B, L, parts * H * dk]` to `parts` tensors `[B, H, L, dk]`."""
-        batch, length, size = x.shape
-        heads = x.view(batch, length, parts, self.heads, size // (parts * self.heads))
-        return heads.permute(2, 0, 3, 1, 4).unbind()
+    def _split_all(self, projected: Tensor) -> tuple[Tensor, ...]:
+        """The heads of queries, keys and values."""
+        return self._split(projected, self.heads, self.key_value_heads, self.key_value_heads)
+
+    def _split(self, projected: Tensor, *parts: int) -> tuple[Tensor, ...]:
+        """Cut `[B, L, sum(parts) * dk]` into a tensor `[B, h, L, dk]` for each number of heads in `parts`."""
+        batch, length, _ = projected.shape
+        heads = projected.view(batch, length, sum(parts), self.size // self.heads).transpose(1, 2)
+        return heads.split(parts, 1)  # type: ignore[no-untyped-call,no-any-return]
 
     def _output(self, contexts: Tensor) -> Tensor:
         output: Tensor = self.output(contexts)
@@ -170,9 +197,14 @@ def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
 
 
-def check_heads(size: int, heads: int) -> None:
-    """Raise LabError if d_model is not a multiple of the number of heads, both at least 1."""
+def check_heads(size: int, heads: int, key_value_heads: int | None = None) -> None:
+    """Raise LabError for numbers below 1, and unless H divides d_model, and G divides H."""
     check_number("model.d_model", size, least=1, whole=True)
     check_number("model.heads", heads, least=1, whole=True)
     if size % heads:
         raise LabError(f"model.d_model={size} must be a multiple of model.heads={heads}")
+    if key_value_heads is None:
+        return
+    check_number("model.key_value_heads", key_value_heads, least=1, whole=True)
+    if heads % key_value_heads:
+        raise LabError(f"model.heads={heads} must be a multiple of model.key_value_heads={key_value_heads}")

@@ -23,7 +23,14 @@ class EncoderLayer(nn.Module):
         super().__init__()
         size = spec.d_model
         self.attention_norm = nn.LayerNorm(size)
-        self.attention = MultiHead(mechanism, size, spec.heads, spec.attention_dropout, relative)
+        self.attention = MultiHead(
+            mechanism,
+            size,
+            spec.heads,
+            spec.attention_dropout,
+            relative=relative,
+            key_value_heads=spec.key_value_heads,
+        )
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
         self.dropout = Dropout(spec.dropout)
@@ -86,7 +93,7 @@ class Encoder(nn.Module):
     def __init__(self, mechanism: Mechanism, spec: EncoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
-        check_heads(size, heads)
+        check_heads(size, heads, spec.key_value_heads)
         self.causal = spec.causal
         self.checkpointing = spec.checkpointing
         self.positions = make_absolute(spec.positions, size, spec.length)

@@ -1,5 +1,6 @@
 """Decoder based on attention alone (1706.03762): all symbols at once, or step by step with a cache."""
 
+from functools import partial
 from typing import NamedTuple
 
 from jaxtyping import Float, Int
@@ -29,11 +30,19 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None) -> None:
         super().__init__()
-        size, heads, dropout = spec.d_model, spec.heads, spec.attention_dropout
+        size = spec.d_model
+        attention = partial(
+            MultiHead,
+            mechanism,
+            size,
+            spec.heads,
+            spec.attention_dropout,
+            key_value_heads=spec.key_value_heads,
+        )
         self.self_norm = nn.LayerNorm(size)
-        self.self = MultiHead(mechanism, size, heads, dropout, relative)
+        self.self = attention(relative=relative)
         self.cross_norm = nn.LayerNorm(size)
-        self.cross = MultiHead(mechanism, size, heads, dropout)
+        self.cross = attention()
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
         self.dropout = Dropout(spec.dropout)
@@ -85,7 +94,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, mechanism: Mechanism, vocabulary: int, spec: DecoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
-        check_heads(size, heads)
+        check_heads(size, heads, spec.key_value_heads)
         self.checkpointing = spec.checkpointing
         self.embedding = ScaledEmbedding(vocabulary, size, spec.scale_embedding)
         self.positions = make_absolute(spec.positions, size, LENGTH)

@@ -13,6 +13,8 @@ class LayerSpec:
     Attributes:
         d_model: size of the representations.
         heads: number of heads in each layer.
+        key_value_heads: number of heads of keys and values, a divisor of `heads`; None for as many. See
+            `MultiHead`.
         layers: number of layers.
         feedforward: hidden size of the feed-forward networks.
         dropout: dropout probability on the embeddings, on the output of each sublayer and inside the
@@ -29,6 +31,7 @@ class LayerSpec:
     feedforward: int
     dropout: float = 0.1
     attention_dropout: float = 0.0
+    key_value_heads: int | None = None
 
     def __post_init__(self) -> None:
         check_counts("model", 1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
