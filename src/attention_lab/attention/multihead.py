@@ -6,10 +6,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.attention import Mechanism
+from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory, check_tensors
-from attention_lab.attention.part_checks import check_mechanism, check_relative
+from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys
 from attention_lab.errors import LabError
@@ -37,7 +37,7 @@ class MultiHead(nn.Module):
         relative: Relative | None = None,
     ) -> None:
         super().__init__()
-        check_mechanism(mechanism, Mechanism)
+        check_mechanism(mechanism)
         check_heads(size, heads)
         check_relative(relative)
         self.size, self.heads = size, heads
