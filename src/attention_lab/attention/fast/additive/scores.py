@@ -70,7 +70,7 @@ def additive_scores(
     examples = math.prod(leading)
     work = examples * queries * count * hidden
     small = work <= (SMALL if activation == "tanh" else CHUNK)
-    if small or activation not in FORMS or under_transform():
+    if small or under_transform():
         return reference(query, keys, weight, activation)
     dtype = torch.promote_types(query.dtype, keys.dtype)
     inside = torch.promote_types(dtype, torch.float32)
