@@ -53,7 +53,7 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
     )
 
 
-def check_fractions(fractions: Sequence[float], every_split: bool = False) -> tuple[float, ...]:
+def check_fractions(fractions: Sequence[float], every_split: bool = False) -> None:
     """Check that `data.fractions` is three shares that sum to 1, the first (or each of them) above 0.
 
     Raises:
@@ -72,7 +72,6 @@ def check_fractions(fractions: Sequence[float], every_split: bool = False) -> tu
             f"data.fractions={list(shares)}: give the shares of training, validation and test, "
             f"{needed}, which sum to 1, such as [0.8,0.1,0.1]"
         )
-    return shares
 
 
 def check_at_least(minimum: float, **options: float) -> None:
