@@ -62,10 +62,8 @@ class FileSpec:
 
     def check_training_files(self) -> None:
         """Raise LabError if there are no files for training and validation."""
-        if self.file is None:
-            self._check_files()
-
-    def _check_files(self) -> None:
+        if self.file is not None:
+            return
         files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Splits._fields}
         missing = [name for name, file in files.items() if file is None]
         if missing:
@@ -97,7 +95,7 @@ class FileSpec:
             test = read(str(self.test_file))
             empty = cast("C", test[:0])
             return Splits(empty, empty, test)
-        self._check_files()
+        self.check_training_files()
         return files.map(lambda file: read(str(file)))
 
 
