@@ -16,7 +16,7 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, Nearest, SequenceErrorRate, TokenErrorRate, nearest
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_ctc_head
-from attention_lab.models.ensemble import Ensemble, aligning, alignments
+from attention_lab.models.ensemble import Ensemble, alignment_names, alignment_weights
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.run_files import HEATMAPS
@@ -190,9 +190,10 @@ class Transduction(SequenceGeneration, Task):
         """Log loss and metrics; returns the decoded outputs and their nearest references."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
-            with recording(self.model, names=alignments(self.model)) as weights:
+            with recording(self.model, names=alignment_names(self.model)) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            self.alignments[split].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
+            aligning = alignment_weights(self.model, weights)
+            self.alignments[split].update(aligning, batch.alignment)  # type: ignore[operator]
             self._log_window_error(weights, batch.alignment, split)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
