@@ -71,14 +71,15 @@ class MultiHead(nn.Module):
             ValueError: `x` or the mask has the wrong shape, or a mask is given with a packing, which has its
                 own mask.
         """
-        if mask is not None and packing is not None:
-            raise ValueError("a packing has its own mask: give a mask or a packing, not both")
         if packing is None:
             check_sequences(x, self.size, mask)
-        projected = self.project(x)
-        if packing is None:
-            return self._output(self._heads(projected, mask, causal))
-        return self._output(self._packed(projected, packing, causal))
+            contexts = self._heads(self.project(x), mask, causal)
+        elif mask is None:
+            contexts = self._packed(self.project(x), packing, causal)
+        else:
+            raise ValueError("a packing has its own mask: give a mask or a packing, not both")
+        output: Tensor = self.output(contexts)
+        return output
 
     def remember(
         self,
@@ -107,7 +108,8 @@ class MultiHead(nn.Module):
         """
         check_sequences(query, self.size)
         (heads,) = self._split(self._projected(query, slice(self.size)), 1)
-        return self._output(self._attend(heads, memory, offset))
+        output: Tensor = self.output(self._attend(heads, memory, offset))
+        return output
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
         """A part of the projections; the others are computed only if that takes more than the weights."""
@@ -157,10 +159,6 @@ class MultiHead(nn.Module):
         batch, length, size = x.shape
         heads = x.view(batch, length, parts, self.heads, size // (parts * self.heads))
         return heads.permute(2, 0, 3, 1, 4).unbind()
-
-    def _output(self, contexts: Tensor) -> Tensor:
-        output: Tensor = self.output(contexts)
-        return output
 
 
 def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
