@@ -174,13 +174,7 @@ class SequenceGeneration:
 class SequencePredictor(SequenceGeneration):
     """A trained model for prediction only: a `Transduction` without training and testing.
 
-    Args:
-        model: see `SequenceGeneration`.
-        codec: see `SequenceGeneration`.
-        beam_size: number of beams; 1 is greedy.
-        length_penalty: alpha of the length penalty.
-        ctc_rescoring: weight of the CTC score.
-        recipe: plain values from which the model and preprocessing can be rebuilt.
+    The arguments are the attributes of `SequenceGeneration`.
     """
 
     def __init__(
