@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.masks import has_values
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import (

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.masks import has_values, under_transform
+from attention_lab.attention.fast.transforms import has_values, under_transform
 from attention_lab.errors import LabError
 
 

@@ -27,7 +27,7 @@ from attention_lab.attention.fast.band import band_attention, by_strips, make_bl
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.masks import in_forward_mode, under_vmap
+from attention_lab.attention.fast.transforms import in_forward_mode, under_vmap
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.fast.transforms import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording, four_dimensional

@@ -27,7 +27,7 @@ from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import plain_gradients
-from attention_lab.attention.masks import has_values, under_transform
+from attention_lab.attention.fast.transforms import has_values, under_transform
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.

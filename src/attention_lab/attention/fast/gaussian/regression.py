@@ -24,7 +24,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.masks import under_transform
+from attention_lab.attention.fast.transforms import under_transform
 
 MANY = 2**20
 """The smallest number of pairs for which setting up cells pays off."""
