@@ -6,14 +6,9 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from attention_lab.data.overlaps import split_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
-from attention_lab.data.reading.splitting import (
-    Splits,
-    check_at_least,
-    check_fractions,
-    check_seed,
-    partition,
-)
+from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
+from attention_lab.data.specs.option_checks import check_at_least, check_fractions, check_seed
 from attention_lab.errors import LabError
 
 C = TypeVar("C", bound=Sequence[Any])
