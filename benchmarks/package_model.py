@@ -24,6 +24,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.inference.pretrained import PACKAGED, WEIGHTS
 from attention_lab.inference.trained_model import BATCH, TrainedModel
+from attention_lab.metrics import nearest
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.errors.scored_examples import (
@@ -147,14 +148,14 @@ def _measured(saved: TrainedModel[SequencePredictor], options: Mapping[str, Any]
 
 
 def _scored(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[ScoredExample]:
-    split, found = data.splits.test, []
+    split, scored = data.splits.test, []
     for start in range(0, len(split), BATCH):
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
         assert isinstance(batch, TransductionBatch)
         outputs = saved.task.decode(batch)
-        compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
-        found += score_examples([""] * len(batch.source), outputs, batch, compared)
-    return found
+        closest = nearest(*comparable_ids(outputs, batch, data.codec.target.vocabulary))
+        scored += score_examples([""] * len(batch.source), outputs, batch, closest)
+    return scored
 
 
 def _word_errors(scored: Sequence[ScoredExample]) -> str:

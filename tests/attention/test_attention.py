@@ -23,8 +23,9 @@ from attention_lab.attention import (
     Softmax,
     recording,
 )
-from attention_lab.attention.memory import Memory, check_memory, check_query, spanned
-from attention_lab.attention.part_checks import check_makers, check_mechanism, check_parts
+from attention_lab.attention.attention import check_mechanism
+from attention_lab.attention.memory import Memory, check_memory, check_query, check_span
+from attention_lab.attention.part_checks import check_makers, check_parts
 from attention_lab.attention.windows import Band, Global, Span
 from attention_lab.errors import LabError
 
@@ -263,9 +264,9 @@ def test_parts_are_objects(parts: dict[str, Any], complaint: str) -> None:
 
 
 def test_a_window_returns_a_span() -> None:
-    assert spanned(Global(4), Span()) == Span()
+    check_span(Span(), Global(4), 5, 7)
     with pytest.raises(TypeError, match=r"Global must return a Span, such as Span\(mask\), .* not Tensor"):
-        spanned(Global(4), torch.ones(5, 7).bool())
+        check_span(torch.ones(5, 7).bool(), Global(4), 5, 7)
 
 
 def test_a_mechanism_makes_its_parts() -> None:
@@ -273,9 +274,9 @@ def test_a_mechanism_makes_its_parts() -> None:
         check_makers(score=Dot(4, 4))
     with pytest.raises(TypeError, match=r"window=\.\.\.\) takes a class .* not a str"):
         check_makers(score=Dot, window="band")
-    check_mechanism(Mechanism(Dot), Mechanism)
+    check_mechanism(Mechanism(Dot))
     with pytest.raises(TypeError, match=r"such as Mechanism\(Dot\), not the class Dot"):
-        check_mechanism(Dot, Mechanism)
+        check_mechanism(Dot)
 
 
 @pytest.mark.parametrize("window", [Global, Band, LocalP])

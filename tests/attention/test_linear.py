@@ -83,7 +83,7 @@ def test_the_recurrent_form_equals_the_parallel_one_step_by_step() -> None:
     for t in range(70):
         context, state = linear_step(query[..., t, :], key[..., t, :], value[..., t, :], state)
         steps.append(context)
-        assert state.sums.shape == (2, 3, 4, 6)  # whatever the length
+        assert state.shape == (2, 3, 4, 6)  # whatever the length
     torch.testing.assert_close(torch.stack(steps, -2), parallel, atol=1e-11, rtol=1e-11)
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
-from attention_lab.attention.masks import check_lengths, under_vmap
+from attention_lab.attention.fast.transforms import under_vmap
+from attention_lab.attention.masks import check_lengths
 
 
 def _rows(mask: torch.Tensor) -> list[str]:

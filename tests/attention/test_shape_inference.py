@@ -10,7 +10,8 @@ from mechanisms import CASES, B, Case, D, K, Q
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, adjacency_mask, lengths_mask
-from attention_lab.attention.masks import has_values, keeps_all
+from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.masks import keeps_all
 
 Without = Callable[[], AbstractContextManager[object]]
 without_values = pytest.mark.parametrize(

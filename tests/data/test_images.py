@@ -122,7 +122,7 @@ def test_images_are_padded_with_paper() -> None:
     images = Images([torch.ones(2, 3), torch.ones(2, 1)])
     assert images[torch.tensor([1, 0])].tolist() == [[[1, 0, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 1]]]
     assert images[torch.tensor([1])].shape == (1, 2, 1)
-    assert (len(images), images.lengths.tolist()) == (2, [3, 1])
+    assert images.lengths.tolist() == [3, 1]
 
 
 def save(path: Path, size: tuple[int, int], grey: int = 255, mode: str = "L") -> str:

@@ -83,8 +83,9 @@ def test_rates_by_hand() -> None:
     predictions = ended([[4, 5, 6], [4, 5], [7, 7, 7]])
     gold = references([[[4, 5, 6]], [[5, 4, 5, 6], [4, 5, 6]], [[4]]])
     sequences, tokens = SequenceErrorRate(), TokenErrorRate()
-    sequences.update(predictions, gold)
-    tokens.update(predictions, gold)
+    found = nearest(predictions, gold)
+    sequences.update(found)
+    tokens.update(found)
     assert sequences.compute().item() == pytest.approx(2 / 3)
     assert tokens.compute().item() == pytest.approx((0 + 1 + 3) / (3 + 3 + 1))
 
@@ -93,7 +94,7 @@ def test_the_first_of_equally_near_references_gives_the_length() -> None:
     predictions = ended([[4, 5]])
     for slots, expected in (([[4], [4, 5, 6]], 1 / 1), ([[4, 5, 6], [4]], 1 / 3)):
         tokens = TokenErrorRate()
-        tokens.update(predictions, references([slots]))
+        tokens.update(nearest(predictions, references([slots])))
         assert tokens.compute().item() == pytest.approx(expected)
 
 
@@ -112,8 +113,9 @@ def test_the_first_of_equally_near_references_gives_the_length() -> None:
 )
 def test_where_a_prediction_ends(prediction: list[int], wrong: int, errors: int) -> None:
     sequences, tokens = SequenceErrorRate(), TokenErrorRate()
-    sequences.update(torch.tensor([prediction]), references([[[4, 5]]]))
-    tokens.update(torch.tensor([prediction]), references([[[4, 5]]]))
+    found = nearest(torch.tensor([prediction]), references([[[4, 5]]]))
+    sequences.update(found)
+    tokens.update(found)
     assert sequences.compute().item() == wrong
     assert tokens.compute().item() == errors / 2
 
@@ -127,17 +129,18 @@ def test_rates_equal_the_plain_ones_however_padded_and_batched(
 ) -> None:
     wrong = errors = length = 0
     for prediction, slots in examples:
-        nearest = min(slots, key=lambda slot: plain_distance(prediction, slot))
+        closest = min(slots, key=lambda slot: plain_distance(prediction, slot))
         wrong += prediction not in slots
-        errors += plain_distance(prediction, nearest)
-        length += len(nearest)
+        errors += plain_distance(prediction, closest)
+        length += len(closest)
     predictions = ended([prediction for prediction, _ in examples], 9 + extra)
     gold = references([slots for _, slots in examples], 9 + 2 * extra)
     batches = list(zip(predictions.split(2), gold.split(2), strict=True))
     sequences, tokens = SequenceErrorRate(), TokenErrorRate()
     for batch in batches:
-        sequences.update(*batch)
-        tokens.update(*batch)
+        found = nearest(*batch)
+        sequences.update(found)
+        tokens.update(found)
     assert sequences.compute().item() == pytest.approx(wrong / len(examples))
     assert tokens.numerator.item() == errors
     assert tokens.denominator.item() == length
@@ -147,8 +150,8 @@ def test_examples_without_a_reference_are_not_counted() -> None:
     predictions = ended([[4, 5], [6]])
     sequences, tokens = SequenceErrorRate(), TokenErrorRate()
     for metric in (sequences, tokens):
-        metric.update(predictions, references([[], []]))  # no slot at all
-        metric.update(predictions, references([[[4]], []]))  # the second has none
+        metric.update(nearest(predictions, references([[], []])))  # no slot at all
+        metric.update(nearest(predictions, references([[[4]], []])))  # the second has none
     assert sequences.compute().item() == 1
     assert tokens.compute().item() == 1
 
@@ -173,13 +176,13 @@ def test_unused_slots_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_empty_reference_is_a_reference() -> None:
     sequences = SequenceErrorRate()
-    sequences.update(ended([[]]), references([[[]]]))
+    sequences.update(nearest(ended([[]]), references([[[]]])))
     assert sequences.compute().item() == 0
 
 
 def test_nothing_counted_is_not_a_number() -> None:
     sequences = SequenceErrorRate()
-    sequences.update(ended([[4]]), references([[]]))
+    sequences.update(nearest(ended([[4]]), references([[]])))
     assert sequences.compute().isnan()
 
 
@@ -187,8 +190,8 @@ def test_nothing_counted_is_not_a_number() -> None:
 def test_two_ranks_give_what_one_gives(kind: type[SequenceErrorRate | TokenErrorRate]) -> None:
     predictions, gold = ended([[4, 5, 6], [4], [7]]), references([[[4, 5]], [[4]], [[6, 7], [5]]])
     whole, rank, other = kind(), kind(), kind()
-    whole.update(predictions, gold)
-    rank.update(predictions[:1], gold[:1])
-    other.update(predictions[1:], gold[1:])
+    whole.update(nearest(predictions, gold))
+    rank.update(nearest(predictions[:1], gold[:1]))
+    other.update(nearest(predictions[1:], gold[1:]))
     rank.merge_state(other)
     assert rank.compute() == whole.compute() == pytest.approx(2 / 3 if kind is SequenceErrorRate else 2 / 5)

@@ -4,14 +4,15 @@ from copy import deepcopy
 
 import pytest
 import torch
+from beams import beam_search
 from torch import Tensor
 from toys import exact_toy, sharpened
 
 from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax, Sparsemax, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
-from attention_lab.models.decoding.search import Decodable, beam_search, greedy
-from attention_lab.models.ensemble import aligning, mean_of
+from attention_lab.models.decoding.search import Decodable, greedy
+from attention_lab.models.ensemble import alignment_weights, mean_of
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
@@ -128,9 +129,9 @@ def test_every_member_is_recorded_and_all_are_compared_with_the_gold_alignment()
     for model in members:
         with recording(model) as own:
             model(SOURCE, LENGTHS, TARGET)
-        assert torch.equal(aligning(model, own), own[model.alignment])
+        assert torch.equal(alignment_weights(model, own), own[model.alignment])
         each.append(own[model.alignment].mean(1))
-    torch.testing.assert_close(aligning(both, weights).squeeze(1), (each[0] + each[1]) / 2)
+    torch.testing.assert_close(alignment_weights(both, weights).squeeze(1), (each[0] + each[1]) / 2)
 
 
 def test_outputs_are_as_long_as_every_member_can_generate() -> None:

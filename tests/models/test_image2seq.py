@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 import torch
+from beams import beam_search
 from torch import Tensor, nn
 from toys import exact_toy, toy
 
 from attention_lab.attention import Additive, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import ImageToSequence
-from attention_lab.models.decoding.search import beam_search, greedy
+from attention_lab.models.decoding.search import greedy
 from attention_lab.models.image2seq import GridEncoder, PictureNorm
 from attention_lab.sizes import BOS, EOS, PAD, ImageSizes
 

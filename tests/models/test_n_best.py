@@ -5,11 +5,12 @@ from itertools import product
 
 import pytest
 import torch
+from beams import beam_search
 from toys import LENGTHS, SOURCE, exact_toy
 
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
-from attention_lab.models.decoding.search import beam_search, n_best_search, penalty
+from attention_lab.models.decoding.search import n_best_search, penalty
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5)

@@ -9,6 +9,7 @@ import torch
 from attention_lab.attention import Additive, Gaussian, Mechanism
 from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
+from attention_lab.metrics import nearest
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
@@ -21,8 +22,8 @@ SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforwar
 def _scored(
     task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
 ) -> list[ScoredExample]:
-    compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
-    return score_examples(task.source_texts(batch), outputs, batch, compared)
+    found = nearest(*comparable_ids(outputs, batch, data.codec.target.vocabulary))
+    return score_examples(task.source_texts(batch), outputs, batch, found)
 
 
 @pytest.mark.parametrize("pictures", [0, 2])

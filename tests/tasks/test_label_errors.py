@@ -39,7 +39,7 @@ def test_tables_by_hand(tmp_path: Path) -> None:
 
 
 def test_an_output_without_symbols_is_named() -> None:
-    assert [example_of("kcp", output, "pck") for output in ("", "p")] == [
+    assert [example_of(["kcp", output, "pck", "3"]) for output in ("", "p")] == [
         "kcp: (nothing) (pck)",
         "kcp: p (pck)",
     ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Band, Dot, Gaussian, Laplacian, Mechanism, ScaledDot
-from attention_lab.attention.fast.linear import LinearState, linear_step
+from attention_lab.attention.fast.linear import linear_step
 from attention_lab.attention.pooling import Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems import (
@@ -107,10 +107,8 @@ def test_without_the_scale_or_with_a_wrong_one_the_claim_fails() -> None:
 
 
 def test_a_state_that_forgets_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(
-        query: Tensor, key: Tensor, value: Tensor, state: LinearState | None
-    ) -> tuple[Tensor, LinearState]:
-        return linear_step(query, key, value, None if state is None else LinearState(state.sums * 0.999))
+    def forgetful(query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        return linear_step(query, key, value, None if state is None else state * 0.999)
 
     monkeypatch.setattr(recurrence, "linear_step", forgetful)
     finding = SMALL["recurrence"]().run(1)

@@ -8,10 +8,10 @@ from inspect import signature
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.masks import has_values
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import (
@@ -208,3 +208,10 @@ class Mechanism:
         window = self.window(query_size=query_size, heads=heads)
         per_head = {"heads": heads} if "heads" in signature(self.normalizer).parameters else {}
         return Attention(score, self.normalizer(**per_head), self.pooling(), window, dropout)
+
+
+def check_mechanism(mechanism: object) -> None:
+    """Raise TypeError for anything but a `Mechanism`, such as the class of a score."""
+    if not isinstance(mechanism, Mechanism):
+        like = mechanism.__name__ if isinstance(mechanism, type) else "ScaledDot"
+        raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {kind_of(mechanism)}")

@@ -63,27 +63,3 @@ def monte_carlo(
 def reward_to_go(log_likelihood: Float[Tensor, "... T"]) -> Float[Tensor, "... T"]:
     """`sum_{t' >= t} log p(y_t' | ...)`: everything that the sample of step t can influence."""
     return log_likelihood.flip(-1).cumsum(-1).flip(-1)
-
-
-NEVER = -1e4
-"""Stands for `log 0`; finite, because infinities turn gradients into NaN."""
-
-
-def log_tail(log_weights: Float[Tensor, "... S"]) -> Float[Tensor, "... S"]:
-    """`log sum_{l >= i} a_l` for each position i."""
-    return log_weights.flip(-1).logcumsumexp(-1).flip(-1)
-
-
-def monotonic_prior(
-    log_belief: Float[Tensor, "... S"], log_weights: Float[Tensor, "... S"], tail: Float[Tensor, "... S"]
-) -> Float[Tensor, "... S"]:
-    """`log p(s_t)` from `log p(s_{t-1})` if positions never decrease (1905.06319, eq. 5 and 8).
-
-    `p(s_t = j) = sum_{i <= j} p(s_{t-1} = i) a_j / sum_{l >= i} a_l`, in O(S).
-
-    Args:
-        log_belief: `log p(s_{t-1})` given all symbols written so far.
-        log_weights: `log a`, up to a constant per row; `NEVER` where masked, at the end of a row.
-        tail: its `log_tail`.
-    """
-    return log_weights + (log_belief - tail).logcumsumexp(-1)

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch._C._functorch import TransformType
-from torch._subclasses.fake_tensor import FakeTensor, is_fake
-from torch.autograd import forward_ad
+
+from attention_lab.attention.fast.transforms import has_values
 
 
 def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_ K"]:
@@ -76,56 +75,6 @@ def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
     values.
     """
     return mask.device.type == "cpu" and has_values(mask) and bool(mask.all())
-
-
-def has_values(x: Tensor) -> bool:
-    """Whether a branch may depend on the values of a tensor.
-
-    Not in compiled code, in a trace (`torch.jit.trace`) and under `vmap`, where it stands for many, nor on
-    the meta device and in PyTorch's `FakeTensorMode`, which compute only shapes.
-    """
-    if torch.compiler.is_compiling() or _in_trace() or under_vmap() or x.is_meta:
-        return False
-    return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # the first sees through wrappers
-
-
-def under_vmap() -> bool:
-    """Whether `torch.func.vmap` is running, under which a branch cannot depend on the values of tensors.
-
-    Always False in compiled code, where this cannot be queried.
-    """
-    return _running(TransformType.Vmap)
-
-
-def in_forward_mode() -> bool:
-    """Whether forward-mode derivatives are being computed, which PyTorch's fused attention does not support.
-
-    Always False in compiled code, where this cannot be queried.
-    """
-    return _dual_numbers() or _running(TransformType.Jvp)
-
-
-def under_transform() -> bool:
-    """Whether our autograd functions cannot be used.
-
-    In forward mode, under any `torch.func` transform, and in a trace, which could not be saved with them.
-    """
-    return _dual_numbers() or _in_trace() or _running()
-
-
-def _in_trace() -> bool:
-    return not torch.compiler.is_compiling() and torch._C._is_tracing()
-
-
-def _dual_numbers() -> bool:
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
-
-
-def _running(kind: TransformType | None = None) -> bool:
-    """Whether a transform of `torch.func` is running, of this kind or of any."""
-    if torch.compiler.is_compiling():
-        return False
-    return any(kind in (None, one.key()) for one in torch._C._functorch.get_interpreter_stack() or ())
 
 
 def causal_mask(

@@ -79,30 +79,26 @@ class Call:
             if self.memory.causal:
                 earlier = causal_mask(self.query.shape[-2], keys, self.query.device, offset=self.offset)
                 mask = earlier if mask is None else mask & earlier
-            span = spanned(self.window, self.window(self.query, keys, mask, self.offset))
-            check_inside(self.window, span.mask, self.query, keys)
+            span = self.window(self.query, keys, mask, self.offset)
+            check_span(span, self.window, self.query.shape[-2], keys)
             if mask is not None:
                 span = span._replace(mask=mask if span.mask is None else mask & span.mask)
             self._span = span
         return self._span
 
 
-def spanned(window: object, span: object) -> Span:
-    """Raise PartError if a window has returned anything but a `Span`."""
+def check_span(span: object, window: object, queries: int, keys: int) -> None:
+    """Raise PartError if a window returns anything but a `Span`, or a mask that is not `[..., Q, K]`."""
+    name = type(window).__name__
     if not isinstance(span, Span):
-        name, given = type(window).__name__, type(span).__name__
+        given = type(span).__name__
         raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
-    return span
-
-
-def check_inside(window: object, mask: Tensor | None, query: Tensor, keys: int) -> None:
-    """Raise PartError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
+    mask = span.mask
     if mask is None or torch.compiler.is_compiling():
         return
-    queries = query.shape[-2]
     if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
         raise PartError(
-            f"the mask in the Span of {type(window).__name__} must be boolean and [..., {queries}, {keys}], "
+            f"the mask in the Span of {name} must be boolean and [..., {queries}, {keys}], "
             f"got {mask.dtype} {list(mask.shape)}"
         )
 

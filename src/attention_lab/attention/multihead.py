@@ -6,10 +6,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.attention import Mechanism
+from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory, check_tensors
-from attention_lab.attention.part_checks import check_mechanism, check_relative
+from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys
 from attention_lab.errors import LabError
@@ -43,7 +43,7 @@ class MultiHead(nn.Module):
         key_value_heads: int | None = None,
     ) -> None:
         super().__init__()
-        check_mechanism(mechanism, Mechanism)
+        check_mechanism(mechanism)
         check_heads(size, heads, key_value_heads)
         check_relative(relative)
         self.size, self.heads = size, heads
@@ -79,14 +79,15 @@ class MultiHead(nn.Module):
             ValueError: `x` or the mask has the wrong shape, or a mask is given with a packing, which has its
                 own mask.
         """
-        if mask is not None and packing is not None:
-            raise ValueError("a packing has its own mask: give a mask or a packing, not both")
         if packing is None:
             check_sequences(x, self.size, mask)
-        projected = self.project(x)
-        if packing is None:
-            return self._output(self._heads(projected, mask, causal))
-        return self._output(self._packed(projected, packing, causal))
+            contexts = self._heads(self.project(x), mask, causal)
+        elif mask is None:
+            contexts = self._packed(self.project(x), packing, causal)
+        else:
+            raise ValueError("a packing has its own mask: give a mask or a packing, not both")
+        output: Tensor = self.output(contexts)
+        return output
 
     def remember(
         self,
@@ -116,7 +117,8 @@ class MultiHead(nn.Module):
         """
         check_sequences(query, self.size)
         (heads,) = self._split(self._projected(query, slice(self.size)), self.heads)
-        return self._output(self._attend(heads, memory, offset))
+        output: Tensor = self.output(self._attend(heads, memory, offset))
+        return output
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
         """A part of the projections; the others are computed only if that takes more than the weights."""
@@ -184,10 +186,6 @@ class MultiHead(nn.Module):
         batch, length, _ = projected.shape
         heads = projected.view(batch, length, sum(parts), self.size // self.heads).transpose(1, 2)
         return heads.split(parts, 1)  # type: ignore[no-untyped-call,no-any-return]
-
-    def _output(self, contexts: Tensor) -> Tensor:
-        output: Tensor = self.output(contexts)
-        return output
 
 
 def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:

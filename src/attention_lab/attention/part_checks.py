@@ -45,13 +45,6 @@ def check_makers(**makers: object) -> None:
             )
 
 
-def check_mechanism(mechanism: object, kind: type) -> None:
-    """Raise TypeError if `mechanism` is not of the class `Mechanism`, given as `kind`."""
-    if not isinstance(mechanism, kind):
-        like = mechanism.__name__ if isinstance(mechanism, type) else "ScaledDot"
-        raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {kind_of(mechanism)}")
-
-
 def check_relative(relative: object) -> None:
     """Raise TypeError if relative positions are a name or a class instead of an object with their methods."""
     if relative is None or (not isinstance(relative, type) and hasattr(relative, "rotate")):

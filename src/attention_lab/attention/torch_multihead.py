@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lab.attention.attention import Mechanism
+from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.masks import causal_mask, keeps_all, lengths_mask
-from attention_lab.attention.part_checks import check_mechanism, check_torch_module
+from attention_lab.attention.part_checks import check_torch_module
 from attention_lab.attention.scores import ScaledDot
 
 
@@ -68,7 +68,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         options = (dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first)
         super().__init__(embed_dim, num_heads, *options, device=device, dtype=dtype)
         mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
-        check_mechanism(mechanism, Mechanism)
+        check_mechanism(mechanism)
         self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
         self.attention.to(self.out_proj.weight)
         # TransformerEncoderLayer replaces an attention without hooks by its own kernel in evaluation.

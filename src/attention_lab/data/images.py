@@ -19,11 +19,12 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splits import Split, TransductionSplit
-from attention_lab.data.reading.splitting import Splits, check_at_least
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.space_hints import hint_of_spaces
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
+from attention_lab.data.specs.option_checks import check_at_least
 from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError

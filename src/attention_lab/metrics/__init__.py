@@ -6,6 +6,7 @@ from attention_lab.metrics.bootstrap import Interval, bootstrap_interval
 from attention_lab.metrics.confusions import Confusion, Edit, align, confusions
 from attention_lab.metrics.entropy import attention_entropy
 from attention_lab.metrics.error_rates import (
+    Nearest,
     SequenceErrorRate,
     TokenErrorRate,
     edit_distance,
@@ -23,6 +24,7 @@ __all__ = [
     "Edit",
     "Interval",
     "Monotonicity",
+    "Nearest",
     "SequenceErrorRate",
     "TokenErrorRate",
     "align",

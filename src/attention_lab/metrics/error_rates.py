@@ -114,9 +114,8 @@ class SequenceErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
-        """Count a batch; see `nearest`."""
-        found = nearest(predictions, references)
+    def update(self, found: Nearest) -> None:
+        """Count a batch, given the nearest references of its predictions."""
         self.numerator += (found.distance > 0).sum()
         self.denominator += found.has_reference.sum()
 
@@ -130,8 +129,7 @@ class TokenErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
-        """Count a batch; see `nearest`."""
-        found = nearest(predictions, references)
+    def update(self, found: Nearest) -> None:
+        """Count a batch, given the nearest references of its predictions."""
         self.numerator += found.distance.sum()
         self.denominator += found.length.sum()

@@ -90,18 +90,20 @@ def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
     return torch.stack(each).logsumexp(0) - math.log(len(each))
 
 
-def aligning(model: TransductionModel | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
+def alignment_weights(
+    model: TransductionModel | Ensemble, weights: Mapping[str, Tensor]
+) -> Float[Tensor, "B H T S"]:
     """The recorded weights to compare with a gold alignment.
 
     For an ensemble, they are averaged over the heads of each member and then over members, leaving one head.
     """
     if not isinstance(model, Ensemble):
         return weights[model.alignment]
-    return torch.stack([weights[name].mean(1, keepdim=True) for name in alignments(model)]).mean(0)
+    return torch.stack([weights[name].mean(1, keepdim=True) for name in alignment_names(model)]).mean(0)
 
 
-def alignments(model: TransductionModel | Ensemble) -> list[str]:
-    """The names of the attentions whose weights `aligning` uses."""
+def alignment_names(model: TransductionModel | Ensemble) -> list[str]:
+    """The names of the attentions whose weights `alignment_weights` uses."""
     if not isinstance(model, Ensemble):
         return [model.alignment]
     return [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Gaussian, Global, Kernel, Mechanism, Soft, leave_out_mask
+from attention_lab.attention.attention import check_mechanism
 from attention_lab.attention.fast.gaussian.regression import gaussian_regression
-from attention_lab.attention.part_checks import check_mechanism
 from attention_lab.attention.shortcuts import computes_as, scale_of
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
@@ -53,7 +53,7 @@ class KernelRegression(nn.Module):
         tolerance: float | None = 1e-6,
     ) -> None:
         super().__init__()
-        check_mechanism(mechanism, Mechanism)
+        check_mechanism(mechanism)
         if tolerance is not None and not 0 < tolerance < 1:
             raise LabError(f"model.tolerance must be above 0 and below 1, or null, got {tolerance}")
         self.scan, self.tolerance = scan, tolerance

@@ -12,7 +12,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
-from attention_lab.models.decoding.search import Decodable, beam_search, greedy, n_best_search, trimmed
+from attention_lab.models.decoding.search import Decodable, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.transduction import TransductionModel
@@ -65,16 +65,11 @@ class SequenceGeneration:
         A `TwoWayEnsemble` always searches, with one beam or more in each direction.
         """
         beam_size = self.beam_size if beam_size is None else beam_size
-        if isinstance(self.model, TwoWayEnsemble) or (self.ctc_rescoring and beam_size > 1):
-            tokens, _ = self._search(batch, beam_size)
-            return trimmed(tokens[:, 0])
-        limits, model = self._limits(batch), cast(Decodable[Any], self.model)
-        if beam_size == 1:
-            return greedy(model, batch.source, batch.source_lengths, limits)
-        tokens, _ = beam_search(
-            model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
-        )
-        return tokens
+        if beam_size == 1 and not isinstance(self.model, TwoWayEnsemble):
+            model = cast(Decodable[Any], self.model)
+            return greedy(model, batch.source, batch.source_lengths, self._limits(batch))
+        tokens, _ = self._search(batch, beam_size, 1)
+        return trimmed(tokens[:, 0])
 
     @torch.no_grad()
     def answer(self, batch: TransductionBatch) -> list[str]:
@@ -129,16 +124,14 @@ class SequenceGeneration:
             )
         return result
 
-    def _search(
-        self, batch: TransductionBatch, beam_size: int, n: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """The n best outputs `[B, n, T]`, or all that are found, best first, and their scores `[B, n]`."""
+    def _search(self, batch: TransductionBatch, beam_size: int, n: int) -> tuple[Tensor, Tensor]:
+        """The n best outputs `[B, n, T]`, best first, and their scores `[B, n]`."""
         sources, limits = (batch.source, batch.source_lengths), self._limits(batch)
         model, alpha = cast(Any, self.model), self.length_penalty
         if isinstance(model, TwoWayEnsemble):
             tokens, scores = two_way_search(model, *sources, limits, beam_size, alpha)
         else:
-            found = beam_size if n is None or self.ctc_rescoring else n
+            found = beam_size if self.ctc_rescoring else n
             tokens, scores = n_best_search(model, *sources, limits, beam_size, found, alpha)
         if self.ctc_rescoring:
             tokens, scores = rescore(model, *sources, tokens, scores, self.ctc_rescoring, alpha)
@@ -174,13 +167,7 @@ class SequenceGeneration:
 class SequencePredictor(SequenceGeneration):
     """A trained model for prediction only: a `Transduction` without training and testing.
 
-    Args:
-        model: see `SequenceGeneration`.
-        codec: see `SequenceGeneration`.
-        beam_size: number of beams; 1 is greedy.
-        length_penalty: alpha of the length penalty.
-        ctc_rescoring: weight of the CTC score.
-        recipe: plain values from which the model and preprocessing can be rebuilt.
+    The arguments are the attributes of `SequenceGeneration`.
     """
 
     def __init__(

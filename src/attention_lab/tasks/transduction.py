@@ -13,10 +13,10 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
+from attention_lab.metrics import AlignmentMeasures, Nearest, SequenceErrorRate, TokenErrorRate, nearest
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_ctc_head
-from attention_lab.models.ensemble import Ensemble, aligning, alignments
+from attention_lab.models.ensemble import Ensemble, alignment_names, alignment_weights
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.run_files import HEATMAPS
@@ -163,8 +163,8 @@ class Transduction(SequenceGeneration, Task):
 
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
-        outputs, compared = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(score_examples(self.source_texts(batch), outputs, batch, compared))
+        outputs, found = self._evaluate(batch, "test", self.beam_size)
+        self._batches.append(score_examples(self.source_texts(batch), outputs, batch, found))
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
@@ -186,26 +186,28 @@ class Transduction(SequenceGeneration, Task):
         )
         return -losses.view(target.shape)
 
-    def _evaluate(
-        self, batch: TransductionBatch, split: SplitName, beam_size: int
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Log loss and metrics; returns the decoded outputs, and what was compared: see `comparable_ids`."""
+    def _evaluate(self, batch: TransductionBatch, split: SplitName, beam_size: int) -> tuple[Tensor, Nearest]:
+        """Log loss and metrics; returns the decoded outputs and their nearest references."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
-            with recording(self.model, names=alignments(self.model)) as weights:
+            with recording(self.model, names=alignment_names(self.model)) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            self.alignments[split].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
+            aligning = alignment_weights(self.model, weights)
+            self.alignments[split].update(aligning, batch.alignment)  # type: ignore[operator]
             self._log_window_error(weights, batch.alignment, split)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
         self.log(f"{split}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
-        compared = comparable_ids(outputs, batch, self.codec.target.vocabulary)
-        self._update(self.errors, split, *compared)
+        found = nearest(*comparable_ids(outputs, batch, self.codec.target.vocabulary))
+        for name in ERRORS:
+            metric = self.errors[f"{split}_{name}"]
+            metric.update(found)  # type: ignore[operator]
+            self.log(f"{split}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
-        return outputs, compared
+        return outputs, found
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, split: SplitName) -> None:
         """Log the distance between the positions that a window predicts (local-p) and the gold positions."""
@@ -234,14 +236,6 @@ class Transduction(SequenceGeneration, Task):
             texts, self._texts = gather_examples(self._texts), []
             values |= text_scores([output for output, _ in texts], [references for _, references in texts])
         self.log_dict({f"{split}/{name}": value for name, value in values.items()}, sync_dist=True)
-
-    def _update(self, metrics: nn.ModuleDict, split: SplitName, *values: Tensor) -> None:
-        """Update and log the metrics of a split under the names in `metrics.json`."""
-        for key, metric in metrics.items():
-            if key.startswith(f"{split}_"):
-                metric.update(*values)  # type: ignore[operator]
-                name = key.removeprefix(f"{split}_")
-                self.log(f"{split}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
 
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -10,7 +10,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from attention_lab.attention import Attention, Linear, ScaledDot
-from attention_lab.attention.fast.linear import LinearState, linear_step
+from attention_lab.attention.fast.linear import linear_step
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
 from attention_lab.viz.panels import Lines, Series
@@ -167,7 +167,7 @@ def recurrent(attention: Attention, inputs: Inputs) -> Tensor:
     query, key, value = inputs
     features = attention.score.kernel_features(query, attention.score.keys(key))
     assert features is not None
-    state: LinearState | None = None
+    state: Tensor | None = None
     contexts = []
     for q, k, v in zip(*(x.unbind(-2) for x in (*features, value)), strict=True):
         context, state = linear_step(q, k, v, state)
@@ -188,8 +188,7 @@ def _linear_past(length: int, size: int) -> tuple[Callable[[], Tensor], int]:
     features = score.kernel_features(query, score.keys(key))
     q, k = (x[-1] for x in features)
     sums = features[1][:-1].mT @ torch.cat([value[:-1], torch.ones(length, 1)], -1)
-    state = LinearState(sums)
-    return lambda: linear_step(q, k, value[-1], state)[0], state.sums.numel()
+    return lambda: linear_step(q, k, value[-1], sums)[0], sums.numel()
 
 
 def _softmax_past(length: int, size: int) -> tuple[Callable[[], Tensor], int]:

@@ -4,14 +4,15 @@ import itertools
 
 import pytest
 import torch
+from beams import beam_search
 from torch import Tensor
 from toys import toy
 
 from attention_lab.attention import Mechanism, Monotonic, ScaledDot, recording
-from attention_lab.attention.gradient_estimators import NEVER, log_tail, monotonic_prior
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.decoding.search import beam_search, greedy
+from attention_lab.models.decoding.search import greedy
+from attention_lab.models.parts.monotonic import NEVER, log_tail, monotonic_prior
 from attention_lab.sizes import EOS, PAD
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, EOS], [6, EOS, PAD, PAD]]), torch.tensor([4, 2])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
 from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.masks import under_transform
+from attention_lab.attention.fast.transforms import under_transform
 
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""

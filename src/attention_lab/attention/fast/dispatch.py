@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
+from attention_lab.attention.fast.band import band_attention, by_strips, make_blocks
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.masks import in_forward_mode, under_vmap
+from attention_lab.attention.fast.transforms import in_forward_mode, under_vmap
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
@@ -108,11 +108,14 @@ def _near(parts: Parts, call: Call) -> Path | None:
 
 def _within_band(parts: Parts, call: Call) -> Path | None:
     """Use strips of keys, if there is a band and strips are faster."""
-    window, (keys, value, mask, _) = parts.window, call.memory
-    blocks = _blocks(parts, call)
-    if blocks is None or not isinstance(window, Band):
+    keys, value, mask, causal = call.memory
+    band = _band(parts, call)
+    if band is None:
         return None
-    factor = window.factor(blocks.distances(call.query.device), call.query.dtype)
+    blocks = make_blocks(call.query.shape[-2], keys.shape[-2], band.width, causal=causal, offset=call.offset)
+    if blocks is None:
+        return None
+    factor = band.factor(blocks.distances(call.query.device), call.query.dtype)
     scale = scale_of(parts.normalizer)
     # The kernel normalises and pools in one step, without a factor between.
     if scale is not None and factor is None and not in_forward_mode():
@@ -120,8 +123,8 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
         if features is not None:
             (query, key), scale = _scaled(features, scale)
             dropout = _dropped(parts)
-            band = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
-            return Path("band", band)
+            fused = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
+            return Path("band", fused)
     if not ignores_hidden_keys(parts.normalizer):
         return None
 
@@ -129,14 +132,6 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
         return parts.pool(parts.weigh(query, keys, Span(mask, factor)), value)
 
     return Path("strips", partial(by_strips, attend, call.query, keys, value, mask, blocks))
-
-
-def _blocks(parts: Parts, call: Call) -> Blocks | None:
-    """How to cut queries and keys into strips; None if they must not be cut, or if cutting does not pay."""
-    queries, keys, band = call.query.shape[-2], call.memory.keys.shape[-2], _band(parts, call)
-    if band is None:
-        return None
-    return make_blocks(queries, keys, band.width, causal=call.memory.causal, offset=call.offset)
 
 
 def _band(parts: Parts, call: Call) -> Band | None:

@@ -5,7 +5,7 @@ smaller than the sums, as for a single query, it is used instead. On a GPU, kern
 many sequences (`linear_triton`).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -121,25 +121,20 @@ def _chunks(x: Tensor, size: int) -> Tensor:
     return x.reshape(*x.shape[:-2], x.shape[-2] // size, size, x.shape[-1])
 
 
-class LinearState(NamedTuple):
-    """The state of causal linear attention, of constant size: `S = sum_j phi(k_j) [v_j, 1]^T`."""
-
-    sums: Float[Tensor, "... f dv+1"]
-
-
 def linear_step(
     query: Float[Tensor, "... f"],
     key: Float[Tensor, "... f"],
     value: Float[Tensor, "... dv"],
-    state: LinearState | None = None,
-) -> tuple[Float[Tensor, "... dv"], LinearState]:
+    state: Float[Tensor, "... f dv+1"] | None = None,
+) -> tuple[Float[Tensor, "... dv"], Float[Tensor, "... f dv+1"]]:
     """One position of causal linear attention as a recurrent network (2006.16236, eq. 16 to 20).
 
     `S_i = S_{i-1} + phi(k_i) v_i^T`, `z_i = z_{i-1} + phi(k_i)`, `c_i = phi(q_i) S_i / (phi(q_i) . z_i)`.
+    The state is `[S_i, z_i]`, of constant size.
     """
     more = key.unsqueeze(-1) * F.pad(value, (0, 1), value=1.0).unsqueeze(-2)
-    sums = more if state is None else state.sums + more
-    return _split_normalized(query.unsqueeze(-2) @ sums).squeeze(-2), LinearState(sums)
+    state = more if state is None else state + more
+    return _split_normalized(query.unsqueeze(-2) @ state).squeeze(-2), state
 
 
 def _split_normalized(sums: Tensor) -> Tensor:

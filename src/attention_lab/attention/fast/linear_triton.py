@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.attention.fast.transforms import under_transform
 from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
-from attention_lab.attention.masks import under_transform
 
 CHUNK = 64
 WIDEST = 64

@@ -6,6 +6,7 @@ import sys
 import torch
 from torch import Tensor
 
+from attention_lab.attention.fast.precision import autocast_dtype
 from attention_lab.attention.recording.weights import KernelCall
 
 
@@ -70,10 +71,8 @@ def four(x: Tensor, heads: int | None) -> Tensor:
 
 def autocast(x: Tensor) -> Tensor:
     """`x` in the dtype that the kernel receives under autocast."""
-    kind = x.device.type
-    if torch.is_autocast_enabled(kind) and x.is_floating_point() and x.dtype != torch.float64:
-        return x.to(torch.get_autocast_dtype(kind))
-    return x
+    dtype = autocast_dtype(x)
+    return x if dtype is None or not x.is_floating_point() or x.dtype == torch.float64 else x.to(dtype)
 
 
 def padded(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.fast.precision import without_autocast
+from attention_lab.attention.fast.transforms import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording, four_dimensional
@@ -180,8 +181,7 @@ class Session:
         before = self._count(site.name, queries)
         selection = replace(self.selection, examples=None) if of_selected else self.selection
         # No mode may see what is computed here, and no gradient or cast may affect the model.
-        kind = call.query.device.type
-        with torch._C.DisableTorchFunction(), torch.no_grad(), torch.autocast(kind, enabled=False):
+        with torch._C.DisableTorchFunction(), torch.no_grad(), without_autocast(call.query):
             weights, mask = call.weights(selection, before)
             self._add(site, weights, mask)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention.fast.second_derivatives import plain_gradients
-from attention_lab.attention.masks import under_transform
+from attention_lab.attention.fast.transforms import under_transform
 from attention_lab.attention.scores.projection import check_same_size
 
 

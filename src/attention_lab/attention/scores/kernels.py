@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.masks import has_values
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
 

@@ -11,8 +11,9 @@ from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.loading import SameBatches, loader
 from attention_lab.data.reading.splits import Split
-from attention_lab.data.reading.splitting import Splits, check_batch_size
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.base import FileSpec
+from attention_lab.data.specs.option_checks import check_batch_size
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
 

@@ -131,52 +131,49 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
-    lines = _Lines(_read_rows(path, NUMBERS), path)
-    reader = csv.reader(lines, strict=True, skipinitialspace=True)
+    below = _split_rows(_read_rows(path, NUMBERS), path)
+    header = [name.strip() for name in next(below)[1]]
+    _check_header(header, columns, path)
+    numbers = [(header.index(column), column) for column in columns]
     rows: list[list[float]] = []
-    try:
-        header = [name.strip() for name in next(reader)]
-        _check_header(header, columns, path)
-        places = [(header.index(column), column) for column in columns]
-        lines.left = LONGEST_ROW
-        for fields in reader:
-            lines.left = LONGEST_ROW
-            place = f"{path}:{reader.line_num}"
-            if len(fields) != len(header):
-                raise LabError(f"{place}: {len(fields)} fields, but the header has {len(header)}")
-            rows.append([])
-            for i, column in places:
-                try:
-                    rows[-1].append(parse_number(fields[i]))
-                except LabError as error:
-                    raise LabError(f"{place}: column {column!r}: {error}") from None
-    except csv.Error as error:
-        raise LabError(f"{path}:{reader.line_num}: {error}; close every quote") from None
+    for place, fields in below:
+        if len(fields) != len(header):
+            raise LabError(f"{place}: {len(fields)} fields, but the header has {len(header)}")
+        rows.append([])
+        for number, column in numbers:
+            try:
+                rows[-1].append(parse_number(fields[number]))
+            except LabError as error:
+                raise LabError(f"{place}: column {column!r}: {error}") from None
     if not rows:
         raise LabError(f"{path}:2: no rows below the header")
     return rows
 
 
-class _Lines:
-    """The lines of a text.
-
-    Attributes:
-        left: the number of characters that the next lines, which may be one row, may have together.
+def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
+    """The fields of each row of a comma-separated file, with the place of its last line.
 
     Raises:
-        LabError: when iterating, they have more.
+        LabError: a row is too long, or a quote is not closed.
     """
+    left = LONGEST_ROW
 
-    def __init__(self, text: str, path: str) -> None:
-        self._lines, self._path = io.StringIO(text, newline=""), path
-        self.left = LONGEST_ROW
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(self._lines, start=1):
-            self.left -= len(line)
-            if self.left < 0:
-                raise LabError(f"{self._path}:{number}: the row has more than {LONGEST_ROW:,} characters")
+    def lines() -> Iterator[str]:
+        """The lines, several of which may be one row, up to `left` characters of them."""
+        nonlocal left
+        for number, line in enumerate(io.StringIO(text, newline=""), start=1):
+            left -= len(line)
+            if left < 0:
+                raise LabError(f"{path}:{number}: the row has more than {LONGEST_ROW:,} characters")
             yield line
+
+    reader = csv.reader(lines(), strict=True, skipinitialspace=True)
+    try:
+        for fields in reader:
+            yield f"{path}:{reader.line_num}", fields
+            left = LONGEST_ROW
+    except csv.Error as error:
+        raise LabError(f"{path}:{reader.line_num}: {error}; close every quote") from None
 
 
 class Row(NamedTuple):

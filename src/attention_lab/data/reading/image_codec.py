@@ -45,9 +45,6 @@ class Images:
         self.lengths = torch.tensor([image.shape[1] for image in images], dtype=torch.int64)
         self._images = list(images)
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def __getitem__(self, index: Tensor) -> Tensor:
         """Images `index` [B] as [B, H, W], W their largest width."""
         chosen = [self._images[row] for row in index.tolist()]

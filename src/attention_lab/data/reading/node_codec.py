@@ -92,9 +92,6 @@ class NodeSplit(Split):
         self._labels = torch.tensor(labels, dtype=torch.int64)
         self.lengths = torch.ones_like(self._nodes)
 
-    def __len__(self) -> int:
-        return len(self._nodes)
-
     def __getitem__(self, index: Tensor) -> NodeBatch:
         """The graph, with the nodes of rows `index` [B] to classify."""
         return self._codec.batch(self._nodes[index], self._labels[index])

@@ -24,9 +24,6 @@ class Ragged:
         values, count = chain(chain.from_iterable(rows), [padding]), int(self.lengths.sum()) + 1
         self._values = torch.from_numpy(np.fromiter(values, np.int64, count))
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def __getitem__(self, index: Tensor) -> Tensor:
         """Rows `index` [..] as [.., L], L their largest length."""
         return self.padded(index, int(self.lengths[index].max()))

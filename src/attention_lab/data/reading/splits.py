@@ -34,8 +34,8 @@ class Split(Dataset[Batch], ABC):
 
     lengths: Tensor
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.lengths)
 
     @abstractmethod
     def __getitem__(self, index: Tensor) -> Batch:
@@ -48,9 +48,6 @@ class RegressionSplit(Split):
     def __init__(self, samples: RegressionBatch) -> None:
         self.samples = samples
         self.lengths = torch.ones(len(samples.inputs), dtype=torch.int64)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def __getitem__(self, index: Tensor) -> RegressionBatch:
         """The batch of rows `index` [B]."""
@@ -88,9 +85,6 @@ class TransductionSplit(Split):
         self.lengths = self._source.lengths + self._target.lengths
         self._unseen = unseen if any(one.source or any(one.references) for one in unseen) else ()
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def __getitem__(self, index: Tensor) -> TransductionBatch:
         """The batch of rows `index` [B], padded to its own longest sequences."""
         target = self._target[index]
@@ -125,9 +119,6 @@ class ClassificationSplit(Split):
         else:
             self.lengths = torch.full([len(labels)], inputs.shape[1])
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""
         texts = tuple(self._texts[row] for row in index.tolist()) if self._texts else ()
@@ -144,9 +135,6 @@ class LanguageSplit(Split):
     def __init__(self, rows: Sequence[Sequence[int]]) -> None:
         self._tokens = Ragged(rows)
         self.lengths = self._tokens.lengths
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def __getitem__(self, index: Tensor) -> LanguageBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from attention_lab.constructor_options import find_spec
 from attention_lab.data.reading.files import read_ahead, read_text
-from attention_lab.data.reading.splitting import check_batch_size
 from attention_lab.data.specs import files, graph, packaged, sampled, tables
 from attention_lab.data.specs.base import FileSpec
+from attention_lab.data.specs.option_checks import check_batch_size
 from attention_lab.errors import LabError
 
 SPECS: Mapping[str, type[Any]] = {

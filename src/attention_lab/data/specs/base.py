@@ -6,14 +6,9 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from attention_lab.data.overlaps import split_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
-from attention_lab.data.reading.splitting import (
-    Splits,
-    check_at_least,
-    check_fractions,
-    check_seed,
-    partition,
-)
+from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
+from attention_lab.data.specs.option_checks import check_at_least, check_fractions, check_seed
 from attention_lab.errors import LabError
 
 C = TypeVar("C", bound=Sequence[Any])
@@ -62,10 +57,8 @@ class FileSpec:
 
     def check_training_files(self) -> None:
         """Raise LabError if there are no files for training and validation."""
-        if self.file is None:
-            self._check_files()
-
-    def _check_files(self) -> None:
+        if self.file is not None:
+            return
         files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Splits._fields}
         missing = [name for name, file in files.items() if file is None]
         if missing:
@@ -97,7 +90,7 @@ class FileSpec:
             test = read(str(self.test_file))
             empty = cast("C", test[:0])
             return Splits(empty, empty, test)
-        self._check_files()
+        self.check_training_files()
         return files.map(lambda file: read(str(file)))
 
 

@@ -6,13 +6,10 @@ from sys import intern
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, naming, read_text
-from attention_lab.data.reading.splitting import (
-    Splits,
-    check_at_least,
-    check_choice,
-)
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
+from attention_lab.data.specs.option_checks import check_at_least, check_choice
 from attention_lab.data.subwords import check_tokenizers
 from attention_lab.errors import LabError
 

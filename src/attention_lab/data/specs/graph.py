@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attention_lab.data.reading.files import COLUMNS, naming, parse_number, read_columns, read_text
-from attention_lab.data.reading.splitting import Splits, check_fractions, check_seed, partition
+from attention_lab.data.reading.splitting import Splits, partition
+from attention_lab.data.specs.option_checks import check_fractions, check_seed
 from attention_lab.errors import LabError
 
 

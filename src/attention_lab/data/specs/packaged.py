@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attention_lab.data.reading.splitting import check_at_least, check_choice, check_seed
+from attention_lab.data.specs.option_checks import check_at_least, check_choice, check_seed
 from attention_lab.errors import LabError
 
 Counted = Literal["all", "first"]

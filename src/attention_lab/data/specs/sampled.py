@@ -5,8 +5,8 @@ from math import log
 from string import ascii_lowercase
 from typing import Literal, get_args
 
-from attention_lab.data.reading.splitting import check_at_least, check_choice
 from attention_lab.data.specs.base import SampledSpec
+from attention_lab.data.specs.option_checks import check_at_least, check_choice
 from attention_lab.errors import LabError
 
 Lengths = Literal["uniform", "grown"]

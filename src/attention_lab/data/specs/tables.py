@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attention_lab.data.reading.files import naming, read_csv
-from attention_lab.data.reading.splitting import Splits, check_fractions, check_seed, partition
+from attention_lab.data.reading.splitting import Splits, partition
+from attention_lab.data.specs.option_checks import check_fractions, check_seed
 from attention_lab.errors import LabError
 
 

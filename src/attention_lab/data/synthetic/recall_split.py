@@ -79,9 +79,6 @@ class RecallSplit(Split):
         self._drawn, self.lengths, self._layout = drawn, lengths, layout
         self._labels = torch.from_numpy(np.take_along_axis(drawn.values, drawn.asked, axis=1))
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence; labels [B, Q]."""
         rows = Drawn(*(field[index.numpy()] for field in self._drawn))

@@ -64,43 +64,6 @@ def greedy(
     return torch.stack(outputs, 1)
 
 
-@torch.no_grad()
-def beam_search(
-    model: Decodable[State],
-    source: Shaped[Tensor, " B *source"],
-    source_lengths: Int[Tensor, " B"],
-    max_length: int | Int[Tensor, " B"],
-    beam_size: int,
-    length_penalty: float = 0.0,
-) -> tuple[Int[Tensor, "B T"], Float[Tensor, " B"]]:
-    """The best hypothesis found for each source, by `log p(Y | X) / lp(Y)` (1609.08144, eq. 14).
-
-    At each step, the `beam_size` most probable continuations of a source's live hypotheses are kept, or all
-    of them if there are fewer. Hypotheses that end leave the beam and compete for the best; the others stay
-    live. A source is done when none of its live hypotheses can still win: log-probabilities only fall, so
-    the bound is the current one divided by the most favourable penalty still possible. A beam of one is
-    greedy search.
-
-    Args:
-        model: the model to decode.
-        source: symbols or images, padded.
-        source_lengths: their lengths.
-        max_length: maximum length of a hypothesis in symbols, including EOS; one number for all sources or
-            one for each.
-        beam_size: number of hypotheses kept for each source.
-        length_penalty: alpha of `penalty`; 0 compares log-probabilities, larger values favour longer outputs.
-
-    Returns:
-        Symbols, each sequence up to EOS and then PAD, and scores. If no hypothesis ended within
-        `max_length`, the best unfinished one.
-
-    Raises:
-        LabError: `beam_size` or `max_length` is below 1.
-    """
-    tokens, scores = n_best_search(model, source, source_lengths, max_length, beam_size, 1, length_penalty)
-    return trimmed(tokens[:, 0]), scores[:, 0]
-
-
 class Beams:
     """The hypotheses of each source: the live ones, and the n best finished ones.
 
@@ -190,8 +153,21 @@ def n_best_search(
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
     """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
 
-    The search ends when no live hypothesis can still be among the n best. A beam smaller than n may find
-    fewer. The arguments besides `n` are those of `beam_search`.
+    At each step, the `beam_size` most probable continuations of a source's live hypotheses are kept, or all
+    of them if there are fewer. Hypotheses that end leave the beam and compete for the n best; the others stay
+    live. A source is done when none of its live hypotheses can still win: log-probabilities only fall, so
+    the bound is the current one divided by the most favourable penalty still possible. A beam of one is
+    greedy search; a beam smaller than n may find fewer than n.
+
+    Args:
+        model: the model to decode.
+        source: symbols or images, padded.
+        source_lengths: their lengths.
+        max_length: maximum length of a hypothesis in symbols, including EOS; one number for all sources or
+            one for each.
+        beam_size: number of hypotheses kept for each source.
+        n: number of hypotheses to return for each source.
+        length_penalty: alpha of `penalty`; 0 compares log-probabilities, larger values favour longer outputs.
 
     Returns:
         Symbols, each sequence up to EOS and then PAD, best first, and their scores: -inf if there are fewer

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -87,40 +88,24 @@ def graphs_of(model: nn.Module) -> list[Graph]:
 
 
 def _classifier(model: SequenceClassifier) -> Graph:
-    table = model.embedding
-
-    def make(batch: int, length: int) -> Tensors:
-        generator = torch.Generator().manual_seed(batch + 1000 * length)
-        lengths = _lengths(batch, length, generator)
-        if isinstance(table, nn.Linear):
-            return torch.rand(batch, length, table.in_features, generator=generator), lengths
-        vocabulary = max(len(part) for part in table.parameters())
-        return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths
-
     return Graph(
         "",
         _Call(scanned(model), lambda own, *inputs: (own(*inputs),)),
         ("inputs", "lengths"),
         ("logits",),
-        make,
+        partial(_sequences, model.embedding),
         lambda *inputs: (model(*inputs),),
         _longest_input(model),
     )
 
 
 def _language(model: LanguageModel) -> Graph:
-    vocabulary = max(len(part) for part in model.embedding.parameters())
-
-    def make(batch: int, length: int) -> Tensors:
-        generator = torch.Generator().manual_seed(batch + 1000 * length)
-        return (torch.randint(UNK, vocabulary, (batch, length), generator=generator),)
-
     return Graph(
         "",
         _Call(scanned(model), lambda own, tokens: (own(tokens),)),
         ("tokens",),
         ("logits",),
-        make,
+        lambda batch, length: _sequences(model.embedding, batch, length)[:1],
         lambda tokens: (model(tokens),),
         model.length,
     )
@@ -150,12 +135,9 @@ def _encoder_and_step(model: Seq2Seq | Transformer) -> list[Graph]:
         raise LabError("pooling=monotonic cannot be exported: its steps pass on a table of all symbols")
     own = scanned(model)
     states: Any = _TransformerStates(model) if isinstance(model, Transformer) else _RecurrentStates(model)
-    vocabulary = max(len(part) for part in _source_embedding(model).parameters())
-
-    def sources(batch: int, length: int) -> Tensors:
-        generator = torch.Generator().manual_seed(batch + 1000 * length)
-        source = torch.randint(UNK, vocabulary, (batch, length), generator=generator)
-        return source, _lengths(batch, length, generator)
+    embedding = model.encoder_embedding if isinstance(model, Transformer) else model.encoder.embedding
+    assert isinstance(embedding, nn.Module)
+    sources = partial(_sequences, embedding)
 
     def encode(network: Any, source: Tensor, lengths: Tensor) -> Tensors:
         tensors: Tensors = states.tensors(network.start(source, lengths))
@@ -264,12 +246,6 @@ class _TransformerStates:
         return TransformerState(tuple(source), tuple(cache), cached[0].shape[-2])
 
 
-def _source_embedding(model: Seq2Seq | Transformer) -> nn.Module:
-    part = model.encoder_embedding if isinstance(model, Transformer) else model.encoder.embedding
-    assert isinstance(part, nn.Module)
-    return part
-
-
 def _longest_input(model: SequenceClassifier) -> int | None:
     """The longest sequence that a classifier reads; a class token takes one of its positions."""
     longest = _longest(model)
@@ -284,8 +260,12 @@ def _longest(model: nn.Module) -> int | None:
     return min(limits, default=None)
 
 
-def _lengths(batch: int, length: int, generator: torch.Generator) -> Tensor:
-    """Random lengths up to `length`; the first is `length` itself."""
+def _sequences(embedding: nn.Module, batch: int, length: int) -> tuple[Tensor, Tensor]:
+    """Random symbols or vectors for an embedding, and their lengths; the first is `length` itself."""
+    generator = torch.Generator().manual_seed(batch + 1000 * length)
     lengths = torch.randint(1, length + 1, (batch,), generator=generator)
     lengths[0] = length
-    return lengths
+    if isinstance(embedding, nn.Linear):
+        return torch.rand(batch, length, embedding.in_features, generator=generator), lengths
+    vocabulary = max(len(part) for part in embedding.parameters())
+    return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths

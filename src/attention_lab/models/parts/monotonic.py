@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_lab.attention.gradient_estimators import NEVER, log_tail, monotonic_prior
 from attention_lab.errors import LabError
 from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder, DecoderState
 
+NEVER = -1e4
+"""Stands for `log 0`; finite, because infinities turn gradients into NaN."""
 LEAST = 1e-9
 """Smallest weight of a position, so that a path can continue even where a normaliser gives zero."""
 
@@ -75,3 +76,23 @@ def _at_symbols(joint: Float[Tensor, "N T S V"], symbols: Int[Tensor, "N T"]) ->
     """Select the entries of the symbol of each step."""
     index = symbols[:, :, None, None].expand(-1, -1, joint.shape[2], 1)
     return joint.gather(3, index).squeeze(3)
+
+
+def log_tail(log_weights: Float[Tensor, "... S"]) -> Float[Tensor, "... S"]:
+    """`log sum_{l >= i} a_l` for each position i."""
+    return log_weights.flip(-1).logcumsumexp(-1).flip(-1)
+
+
+def monotonic_prior(
+    log_belief: Float[Tensor, "... S"], log_weights: Float[Tensor, "... S"], tail: Float[Tensor, "... S"]
+) -> Float[Tensor, "... S"]:
+    """`log p(s_t)` from `log p(s_{t-1})` if positions never decrease (1905.06319, eq. 5 and 8).
+
+    `p(s_t = j) = sum_{i <= j} p(s_{t-1} = i) a_j / sum_{l >= i} a_l`, in O(S).
+
+    Args:
+        log_belief: `log p(s_{t-1})` given all symbols written so far.
+        log_weights: `log a`, up to a constant per row; `NEVER` where masked, at the end of a row.
+        tail: its `log_tail`.
+    """
+    return log_weights + (log_belief - tail).logcumsumexp(-1)

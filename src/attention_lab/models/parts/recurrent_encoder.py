@@ -59,12 +59,7 @@ class Bidirectional(nn.Module):
 class OneWay(nn.Module):
     """Annotations `h_j` of a left-to-right encoder that has read the sequence up to j (1409.3215).
 
-    Args:
-        input_size: size of the input vectors.
-        hidden_size: size of the annotations.
-        layers: number of layers.
-        cell: `lstm` or `gru`.
-        dropout: dropout probability on the input and between layers.
+    The arguments are those of `Bidirectional`; `hidden_size` may be odd.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, layers: int, cell: str, dropout: float) -> None:

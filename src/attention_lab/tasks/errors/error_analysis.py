@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
@@ -33,21 +33,9 @@ T = TypeVar("T")
 Codec = TransductionCodec | ImageCodec
 
 
-class ErrorAnalysis(NamedTuple):
-    """The errors of a test.
-
-    Attributes:
-        commonest: the most common confusions, for the console.
-        worst: row numbers of the wrong examples in the data, those with most edits per symbol first.
-    """
-
-    commonest: ConsoleTable
-    worst: list[int]
-
-
 def write_error_analysis(
     examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path, unseen: str
-) -> ErrorAnalysis:
+) -> tuple[ConsoleTable, list[int]]:
     """Write `predictions.tsv`, `confusions.tsv` and `errors.md` of a test.
 
     Args:
@@ -56,13 +44,17 @@ def write_error_analysis(
         split: the tested split.
         folder: the run's folder.
         unseen: a line about symbols of this split that never occur in training; empty if there are none.
+
+    Returns:
+        The most common confusions, for the console, and the row numbers of the wrong examples in the data,
+        those with most edits per symbol first.
     """
     scored = by_row(examples, split)
-    texts = (_texts(codec, one) for one in scored.values())
-    write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *texts])
+    cells = {row: _cells(codec, one) for row, one in scored.items()}
+    write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *cells.values()])
 
-    wrong = {row: one for row, one in scored.items() if one.edits}
-    mistaken = list(wrong.values())
+    wrong = [row for row, one in scored.items() if one.edits]
+    mistaken = [scored[row] for row in wrong]
     extended = codec.target.vocabulary.extended(symbol for one in mistaken for symbol in one.unknown)
     found = confusions(
         (
@@ -72,13 +64,13 @@ def write_error_analysis(
         for one in mistaken
     )
     rows = [
-        (_name(codec, one, extended), str(one.times), _example(codec, mistaken[one.example])) for one in found
+        (_name(codec, one, extended), str(one.times), example_of(cells[wrong[one.example]])) for one in found
     ]
     write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
-    worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
-    shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
+    worst = sorted(wrong, key=lambda row: (-scored[row].rate, row))
+    shown = [cells[row] for row in worst[:WORST]]
     write_atomically(folder / ERRORS, _markdown(scored, found, rows, shown, unseen))
-    return ErrorAnalysis(ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
+    return ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst
 
 
 def write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
@@ -93,7 +85,7 @@ def by_row(scored: Sequence[T], split: Split) -> dict[int, T]:
     return dict(sorted(zip(rows, scored, strict=True)))
 
 
-def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
+def _cells(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
     output, reference = codec.decode(one.output, one.copyable), codec.decode(one.reference, one.unseen)
     return one.source, output, reference, str(one.edits)
 
@@ -109,13 +101,9 @@ def _visible(codec: Codec, number: int, extended: Vocabulary) -> str:
     return ("␣" if text.isspace() else text) + ("" if known else NOT_IN_TRAINING)
 
 
-def _example(codec: Codec, one: ScoredExample) -> str:
-    source, output, reference, _ = _texts(codec, one)
-    return example_of(source, output, reference)
-
-
-def example_of(source: str, output: str, expected: str) -> str:
+def example_of(cells: Sequence[str]) -> str:
     """The input, output and expected output of an example, in one cell."""
+    source, output, expected, _ = cells
     return f"{source}: {output or NOTHING} ({expected})"
 
 

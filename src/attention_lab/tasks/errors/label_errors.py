@@ -75,7 +75,7 @@ def write_label_errors(
                 counts[pair] += 1
                 shown.setdefault(pair, row)
     rows = [
-        (f"{decode(label)} → {decode(output)}", str(times), _example(cells[shown[label, output]]))
+        (f"{decode(label)} → {decode(output)}", str(times), example_of(cells[shown[label, output]]))
         for (label, output), times in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
@@ -91,8 +91,3 @@ def _cells(row: int, one: ClassifiedExample, decode: Decode) -> tuple[str, str, 
         decode(classes[0] if len(classes) == 1 else classes) for classes in (one.outputs, one.labels)
     )
     return one.text or f"example {row + 1}", output, label, str(one.wrong)
-
-
-def _example(cells: Sequence[str]) -> str:
-    source, output, label, _ = cells
-    return example_of(source, output, label)

@@ -11,7 +11,7 @@ from torch import Tensor
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.distributed import gather_from_processes
-from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
+from attention_lab.metrics import Nearest, bootstrap_interval, sequence_lengths
 from attention_lab.sizes import PAD, UNK
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class ScoredExample(NamedTuple):
 
 
 def score_examples(
-    sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, compared: tuple[Tensor, Tensor]
+    sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, found: Nearest
 ) -> list[ScoredExample]:
     """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each.
 
@@ -57,10 +57,9 @@ def score_examples(
         sources: the texts of the sources.
         outputs: ids.
         batch: the batch.
-        compared: the `comparable_ids` of outputs and references.
+        found: the nearest reference of each output.
     """
     references = batch.references
-    found = nearest(*compared)
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]

@@ -27,7 +27,7 @@ from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import plain_gradients
-from attention_lab.attention.masks import has_values, under_transform
+from attention_lab.attention.fast.transforms import has_values, under_transform
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
@@ -70,7 +70,7 @@ def additive_scores(
     examples = math.prod(leading)
     work = examples * queries * count * hidden
     small = work <= (SMALL if activation == "tanh" else CHUNK)
-    if small or activation not in FORMS or under_transform():
+    if small or under_transform():
         return reference(query, keys, weight, activation)
     dtype = torch.promote_types(query.dtype, keys.dtype)
     inside = torch.promote_types(dtype, torch.float32)

@@ -140,7 +140,7 @@ def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
         else:
             out.copy_(product[0][part] @ product[1])
         hidden = left_out(some.own, len(problem.keys))
-        accumulate(result[part], out, spare, columns, hidden, ones=problem.weights is None)
+        accumulate(problem, result[part], out, spare, columns, hidden)
     return result
 
 
@@ -156,27 +156,12 @@ def far_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor,
         some = problem.rows(part)
         out, spare = buffers.of(len(some.query), len(problem.keys))
         exponents(some, spare, out)
-        hidden = left_out(some.own, len(problem.keys))
-        tops[part] = _relative(result[part], out, spare, columns, hidden, ones=problem.weights is None)
+        out[left_out(some.own, len(problem.keys))] = -torch.inf
+        tops[part] = top = out.amax(-1) if out.shape[-1] else out.new_full(out.shape[:1], -torch.inf)
+        out -= torch.where(top == -torch.inf, 0.0, top)[:, None]
+        out.clamp_(min=-2000.0)  # the kernel is still 0, and 0 * inf would be NaN
+        accumulate(problem, result[part], out, spare, columns, None)
     return result, tops
-
-
-def _relative(
-    result: Tensor,
-    out: Tensor,
-    spare: Tensor,
-    columns: Tensor,
-    hidden: tuple[Tensor, Tensor],
-    *,
-    ones: bool,
-) -> Float[Tensor, " Q"]:
-    """Write the moments of the exponents `out`, each row relative to its largest, and return the largest."""
-    out[hidden] = -torch.inf
-    top = out.amax(-1) if out.shape[-1] else out.new_full(out.shape[:1], -torch.inf)
-    out -= torch.where(top == -torch.inf, 0.0, top)[:, None]
-    out.clamp_(min=-2000.0)  # the kernel is still 0, and 0 * inf would be NaN
-    accumulate(result, out, spare, columns, None, ones=ones)
-    return top
 
 
 def pair_gradients(
@@ -233,18 +218,15 @@ def pair_gradients(
 
 
 def accumulate(
+    problem: Problem,
     result: Tensor,
     out: Tensor,
     spare: Tensor,
     columns: Tensor,
     hidden: tuple[Tensor, Tensor] | None,
-    *,
-    ones: bool,
 ) -> None:
-    """Write the sums of `2^out`, and of `out 2^out`, with each column to `result` `[Q, m, 1 + o]`.
-
-    `ones` says that the first column is all ones, without weights.
-    """
+    """Write the sums of `2^out`, and of `out 2^out`, with each column to `result` `[Q, m, 1 + o]`."""
+    ones = problem.weights is None  # the first column
     torch.exp2(out, out=spare)
     if hidden is not None:
         spare[hidden] = 0

@@ -23,7 +23,8 @@ from attention_lab.attention.fast.gaussian.pairs import (
     width_of,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
-from attention_lab.attention.masks import under_transform
+from attention_lab.attention.fast.precision import without_autocast
+from attention_lab.attention.fast.transforms import under_transform
 
 MANY = 2**20
 """The smallest number of pairs for which setting up cells pays off."""
@@ -88,7 +89,7 @@ def gaussian_regression(
     dtype = values.dtype
     working = torch.promote_types(torch.promote_types(keys.dtype, dtype), torch.float32)
     # Sums over many samples overflow half precision.
-    with torch.autocast(keys.device.type, enabled=False):
+    with without_autocast(keys):
         query, keys, values = (x.to(working) for x in (query, keys, values))
         if under_transform():
             return gaussian_reference(query, keys, values, width, index, weights).to(dtype)

@@ -54,8 +54,7 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
             out, spare = buffers.of(len(window.query), high - low)
             exponents(window, spare, out)
             hidden = left_out(index[part] - low, high - low)
-            ones = problem.weights is None
-            accumulate(result[part], out, spare, columns[:, low:high], hidden, ones=ones)
+            accumulate(problem, result[part], out, spare, columns[:, low:high], hidden)
     return torch.empty_like(result).index_copy_(0, rows, result)
 
 

@@ -27,18 +27,9 @@ def laplacian_moments(
     bandwidth: float,
     orders: int,
 ) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
-    """Sums of `exp(-|u|) u^m` with each column, for m below `orders`, each row divided by `2^top`.
+    """Sums of `exp(-|u|) u^m` with each column, for m below `orders`, each row divided by `2^top`; and `top`.
 
-    Args:
-        line: the inputs of the samples, ascending.
-        columns: to be summed.
-        query: points at which to sum.
-        own: the sample that each query leaves out, which lies at the query.
-        bandwidth: h.
-        orders: 1 or 3.
-
-    Returns:
-        The moments and `top`.
+    The arguments are those of `compact_moments`.
     """
     if own is None:
         before = torch.searchsorted(line, query, right=True) - 1

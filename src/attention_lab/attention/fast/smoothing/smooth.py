@@ -7,6 +7,7 @@ the line that minimises `sum_j s_j K(u_j) (y_j - a - b u_j)^2` (Cleveland 1979, 
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -55,7 +56,7 @@ def smooth(
     pairs = len(query) * len(samples.keys)
     if samples.keys.shape[1] > 1 or pairs < MANY:
         return smooth_pairs(samples, query, bandwidth, kernel, degree, own, errors=errors)
-    line = _Line(samples, query, float(bandwidth), kernel, degree, tolerance, own)
+    line = _Line(samples, query, float(bandwidth), kernel, 3 if degree else 1, tolerance, own)
     moments, top = line.moments(samples.columns())
     mass = moments[:, 0, :1]
     mean = moments[:, 0, 1:] / mass
@@ -69,26 +70,21 @@ def smooth(
         factors = 1 + step * centre, step
     if not errors:
         return Smooth(mean)
-    norm, influence = line.variance(samples, mass[:, 0], top, factors)
+    norm, influence = line.variance(mass[:, 0], top, factors)
     return Smooth(mean, norm, influence)
 
 
+@dataclass
 class _Line:
-    """Sums over samples of one input."""
+    """Sums over samples of one input; the options are those of `smooth`."""
 
-    def __init__(
-        self,
-        samples: Samples,
-        query: Tensor,
-        bandwidth: float,
-        kernel: str,
-        degree: int,
-        tolerance: float | None,
-        own: Tensor | None,
-    ) -> None:
-        self.samples, self.query, self.bandwidth, self.kernel = samples, query, bandwidth, kernel
-        self.orders = 3 if degree else 1
-        self.tolerance, self.own = tolerance, own
+    samples: Samples
+    query: Tensor
+    bandwidth: float
+    kernel: str
+    orders: int
+    tolerance: float | None
+    own: Tensor | None
 
     def moments(self, columns: Tensor, *, squared: bool = False) -> tuple[Tensor, Tensor]:
         """Sums of `K u^m` with each column, or of `K^2 u^m`, each row divided by `2^top`; and `top`."""
@@ -126,9 +122,10 @@ class _Line:
         )
 
     def variance(
-        self, samples: Samples, mass: Tensor, top: Tensor, factors: tuple[Tensor, Tensor] | None
+        self, mass: Tensor, top: Tensor, factors: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
         """`norm` and `influence` of the smoother `l_j = s_j K(u_j) (a - b u_j) / S_0` with these factors."""
+        samples = self.samples
         squares, above = self.moments(samples.weights[:, None], squared=True)
         total = squares[:, 0, 0]
         influence = (-(mass.log2() + top).clamp_min(-1000.0)).exp2() * samples.unit

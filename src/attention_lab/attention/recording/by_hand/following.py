@@ -50,6 +50,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
 from attention_lab.attention.recording.by_hand.scores import (
     is_of_positions,
     of_layer,
+    of_product,
     scores_after,
     scores_over,
 )
@@ -257,19 +258,7 @@ class ByHand:
                     pooled = len(how.order) > factor.dim()
                     self._record(Weighted(weights, factor, how.order, other, pooled, how.query), result)
                 return
-        self._product_of_others(call, both, result)
-
-    def _product_of_others(self, call: Call, both: list[Tensor], result: Tensor) -> None:
-        """Keep what a product without weights is: scores, possibly."""
-        if all(of_example(x, x) for x in both):
-            dims, products = [x.dim() for x in both], [self._known.get(x) for x in both]
-            for place, known in enumerate(products):
-                if isinstance(known, Product) and known.forget and known.query in summed(call, both, place):
-                    known.forget()  # keys times values of linear attention, now multiplied with queries
-            composed = any(map(is_composed, products))
-            self._known[result] = Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
-        elif is_of_positions(*both):
-            self._known[result] = Scores()
+        self._keep(result, of_product(call, both, [self._known.get(x) for x in both], result))
 
     def _elementwise(self, both: list[Tensor], result: Tensor) -> None:
         """Keep what an elementwise product is, if it is to be summed."""

@@ -1,9 +1,10 @@
-"""Scores that a layer computes, each from the features of one position."""
+"""Scores: products of queries and keys, or numbers that a layer computes from the features of a position."""
 
 from torch import Tensor
 
 from attention_lab.attention.recording.by_hand.calls import LAYERS, Call
-from attention_lab.attention.recording.by_hand.known_tensors import Product, Scores
+from attention_lab.attention.recording.by_hand.contractions import summed
+from attention_lab.attention.recording.by_hand.known_tensors import Product, Scores, is_composed
 from attention_lab.attention.recording.by_hand.times_values import of_example
 
 _MOST_HEADS = 32
@@ -21,6 +22,19 @@ def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
     if type(output) is not Tensor or output.is_nested or not of_example(x, x):
         return None
     return Scores(heads=-1) if 1 < output.shape[-1] <= _MOST_HEADS else None
+
+
+def of_product(
+    call: Call, both: list[Tensor], known: list[object], result: Tensor
+) -> Product | Scores | None:
+    """What a product without weights is, given what is known of its factors: scores, possibly."""
+    if not all(of_example(x, x) for x in both):
+        return Scores() if is_of_positions(*both) else None
+    for place, one in enumerate(known):
+        if isinstance(one, Product) and one.forget and one.query in summed(call, both, place):
+            one.forget()  # keys times values of linear attention, now multiplied with queries
+    composed, dims = any(map(is_composed, known)), [x.dim() for x in both]
+    return Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
 
 
 def scores_after(call: Call, known: Scores, found: Tensor, result: Tensor) -> Scores | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.fast.transforms import under_vmap
 from attention_lab.attention.recording.by_hand.known_tensors import Map, Product, Scores, Weights
 from attention_lab.attention.recording.session import Session
 
