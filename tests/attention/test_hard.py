@@ -1,11 +1,19 @@
 """Hard attention: its draws, its gradients, and their estimators against enumeration."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from attention_lab.attention import Attention, Dot, Exact, Gumbel, Hard, Soft, drawing
-from attention_lab.attention.gradient_estimators import bound, marginal, monte_carlo, reward_to_go
+from attention_lab.attention.gradient_estimators import (
+    bound,
+    leave_one_out,
+    marginal,
+    monte_carlo,
+    reward_to_go,
+)
 from attention_lab.attention.pooling import entropy_of, log_of, probabilities
 from attention_lab.errors import LabError
 
@@ -113,6 +121,27 @@ def test_monte_carlo_subtracts_the_baseline_from_the_reward() -> None:
     surrogate = monte_carlo(log_likelihood, log_probability, torch.tensor([3.0, 5.0]), 1.0, weight=0.5)
     gradients = torch.autograd.grad(surrogate.sum(), [log_likelihood, log_probability])
     assert [x.tolist() for x in gradients] == [[1.0, 1.0], [1.0, 2.0]]
+
+
+def test_a_sample_is_compared_with_the_other_samples_of_its_example() -> None:
+    reward = torch.tensor([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
+    assert leave_one_out(reward).tolist() == [[4.0, 3.5, 1.5], [1.5, 1.5, 0.0]]
+    assert leave_one_out(reward.unsqueeze(-1)).squeeze(-1).equal(leave_one_out(reward))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 1, "baseline": "leave_one_out"}, r"set pooling\.samples=2 or more"),
+        (
+            {"samples": 4, "baseline": "mean"},
+            r"pooling\.baseline=mean is unknown: choose moving_average, ",
+        ),
+    ],
+)
+def test_baselines_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        Hard(**options)
 
 
 def test_the_bound_is_below_the_log_likelihood() -> None:

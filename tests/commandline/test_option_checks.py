@@ -125,6 +125,7 @@ def test_arguments(arguments: str, message: str, command) -> None:
         "sweep=optuna sweep.trials=5 optimizer.lr=tag(log,interval(1e-4,1e-2)) sweep/pruner=none",
         "experiment=crossover model=cnn trainer.val_check_interval=0.5 data.seed=3",
         "experiment=conv_equivalence theorem.kernels=[1] theorem.sharpness=3",
+        "pooling=hard pooling.baseline=true",  # as it was written before it had names
         "+mechanism=band window.width=3 hydra.run.dir=logs/x",
         "model=nw data.batch_size=3 --cfg job",
     ],

@@ -86,6 +86,38 @@ def test_monte_carlo_is_unbiased(
         torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
+def test_a_leave_one_out_baseline_is_unbiased(monkeypatch: pytest.MonkeyPatch, wiring: str) -> None:
+    """Averaged over all pairs of draws, the estimate is the gradient of the bound."""
+    batch = TransductionBatch(*(field[:1] for field in BATCH))
+    pooling = Hard(2, entropy=0.0, baseline="leave_one_out")
+    model = _model(pooling, wiring=wiring)
+    parameters = list(model.parameters())
+    paths = list(product(range(3), repeat=2))
+    terms = {path: _by_hand(model, batch, path) for path in paths}
+    mean = [torch.zeros_like(x) for x in parameters]
+    for pair in product(paths, repeat=2):
+        left = torch.tensor(pair)  # [samples, steps]
+
+        def forced(flat: Tensor, count: int) -> Tensor:
+            nonlocal left
+            drawn, left = left.tensor_split([len(flat) // 2], 1)
+            return drawn.reshape(-1, 1)
+
+        monkeypatch.setattr(torch, "multinomial", forced)
+        loss, _ = monte_carlo_loss(model, batch, pooling, _likelihood)
+        weight = (terms[pair[0]][0] * terms[pair[1]][0]).detach()
+        for sum_, gradient in zip(
+            mean, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True
+        ):
+            if gradient is not None:
+                sum_ += weight * gradient
+    exact = sum(probability * likelihood for probability, likelihood in terms.values())
+    wanted = torch.autograd.grad(-exact / 2, parameters, allow_unused=True)
+    for got, want in zip(mean, wanted, strict=True):
+        torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, atol=1e-12, rtol=0)
+
+
 def _by_hand(model: Seq2Seq, batch: TransductionBatch, path: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """`p(s)` and `log p(y | s)` of one path, with the model stepped by hand."""
     weights: list[Tensor] = []

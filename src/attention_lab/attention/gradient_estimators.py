@@ -63,3 +63,12 @@ def monte_carlo(
 def reward_to_go(log_likelihood: Float[Tensor, "... T"]) -> Float[Tensor, "... T"]:
     """`sum_{t' >= t} log p(y_t' | ...)`: everything that the sample of step t can influence."""
     return log_likelihood.flip(-1).cumsum(-1).flip(-1)
+
+
+def leave_one_out(reward: Float[Tensor, "B N *T"]) -> Float[Tensor, "B N *T"]:
+    """For each of N > 1 samples of an example, the mean reward of its other samples.
+
+    As a baseline it adds no bias, because the samples are independent. Unlike a moving average it knows how
+    difficult the example is (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
+    """
+    return (reward.sum(1, keepdim=True) - reward) / (reward.shape[1] - 1)

@@ -61,7 +61,9 @@ class Hard(_OneHot):
 
     Args:
         samples: N, the number of samples for each example and step.
-        baseline: subtract a moving average of `log p(y | s)`: lower variance, same mean.
+        baseline: what is subtracted from `log p(y | s)`, for lower variance with the same mean: its
+            `moving_average` (or True), with `leave_one_out` its mean over the other samples of the same
+            example, or with `none` (or False) nothing.
         decay: of the moving average, b <- decay b + (1 - decay) log p(y | s); 0.9 in the paper.
         weight: lambda_r, the weight of the score-function term.
         entropy: lambda_e, the weight of the entropy term, which keeps the weights from collapsing early.
@@ -73,7 +75,7 @@ class Hard(_OneHot):
         self,
         samples: int = 1,
         *,
-        baseline: bool = True,
+        baseline: bool | str = "moving_average",
         decay: float = 0.9,
         weight: float = 1.0,
         entropy: float = 0.01,
@@ -82,6 +84,17 @@ class Hard(_OneHot):
         check_number("pooling.samples", samples, least=1, whole=True)
         if not 0 <= decay < 1:
             raise LabError(f"pooling.decay must be in [0, 1), got {decay}")
+        if isinstance(baseline, bool):
+            baseline = "moving_average" if baseline else "none"
+        if baseline not in ("moving_average", "leave_one_out", "none"):
+            raise LabError(
+                f"pooling.baseline={baseline} is unknown: choose moving_average, leave_one_out or none"
+            )
+        if baseline == "leave_one_out" and samples == 1:
+            raise LabError(
+                "pooling.baseline=leave_one_out compares the samples of an example: "
+                "set pooling.samples=2 or more"
+            )
         self.samples, self.baseline, self.decay = samples, baseline, decay
         self.weight, self.entropy = weight, entropy
         self.register_buffer("average", torch.zeros(()))

@@ -36,7 +36,7 @@ from attention_lab.sizes import KIND_OF_DATA
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
-ANY_TYPE = ("trainer.devices",)
+ANY_TYPE = ("trainer.devices", "pooling.baseline")
 """Options that accept values of another type than their default."""
 MOST = 1 << 20
 """Largest file of a choice in bytes."""

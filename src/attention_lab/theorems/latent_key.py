@@ -54,7 +54,7 @@ class Problem:
             context = attention(query.expand(-1, pooling.samples, -1), memory)
         likelihood = self.log_likelihood(context, weight.unsqueeze(1))
         average = 0.0 * likelihood.detach()
-        if pooling.baseline:
+        if pooling.baseline == "moving_average":
             average = _moving_average(likelihood.detach().mean(-1), pooling.decay).unsqueeze(-1)
         surrogate = monte_carlo(likelihood, draws[0].log_probability, baseline=average, weight=pooling.weight)
         surrogate = (surrogate + pooling.entropy * draws[0].entropy).mean(-1)

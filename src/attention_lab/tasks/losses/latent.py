@@ -6,7 +6,13 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Exact, Hard, drawing
-from attention_lab.attention.gradient_estimators import bound, marginal, monte_carlo, reward_to_go
+from attention_lab.attention.gradient_estimators import (
+    bound,
+    leave_one_out,
+    marginal,
+    monte_carlo,
+    reward_to_go,
+)
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
@@ -23,7 +29,8 @@ def monte_carlo_loss(
         1/N sum_n [d log p(y | s^n) + lambda_r (log p(y | s^n) - b) d log p(s^n) + lambda_e d H(s)]
 
     If steps do not depend on earlier draws, the reward of a draw is the log-likelihood of its own symbol.
-    Otherwise it is the log-likelihood of this and all later symbols, with b counted once for each.
+    Otherwise it is the log-likelihood of this and all later symbols, with a moving average b counted once for
+    each.
 
     Returns:
         The loss to differentiate, and the negative log-likelihood of the draws.
@@ -39,11 +46,15 @@ def monte_carlo_loss(
     reward, steps = likelihood, mask
     if not model.decoder.steps_are_independent:
         reward, steps = reward_to_go(reward), reward_to_go(mask)
-    average = pooling.average * steps if pooling.baseline else 0.0
-    surrogate = monte_carlo(likelihood, log_probability, reward, average, pooling.weight)
+    baseline: Tensor | float = 0.0
+    if pooling.baseline == "leave_one_out":
+        baseline = leave_one_out(reward.view(len(batch.target), pooling.samples, -1)).flatten(0, 1)
+    elif pooling.baseline == "moving_average":
+        baseline = pooling.average * steps
+    surrogate = monte_carlo(likelihood, log_probability, reward, baseline, pooling.weight)
     symbols = mask.sum()
     mean = likelihood.sum() / symbols
-    if pooling.baseline:
+    if pooling.baseline == "moving_average":
         pooling.average.lerp_(mean.detach(), 1 - pooling.decay)
     return -((surrogate + pooling.entropy * entropy) * mask).sum() / symbols, -mean.detach()
 
