@@ -90,6 +90,17 @@ def test_rates_by_hand() -> None:
     assert tokens.compute().item() == pytest.approx((0 + 1 + 3) / (3 + 3 + 1))
 
 
+@pytest.mark.parametrize("kind", [SequenceErrorRate, TokenErrorRate])
+def test_a_rate_takes_predictions_and_references_or_what_is_nearest(
+    kind: type[SequenceErrorRate | TokenErrorRate],
+) -> None:
+    given = ended([[4, 5, 6], [4, 5]]), references([[[4, 5, 6]], [[5, 4, 5, 6], [4, 5, 6]]])
+    own, shared = kind(), kind()
+    own.update(*given)
+    shared.update(nearest(*given))
+    assert own.compute() == shared.compute() > 0
+
+
 def test_the_first_of_equally_near_references_gives_the_length() -> None:
     predictions = ended([[4, 5]])
     for slots, expected in (([[4], [4, 5, 6]], 1 / 1), ([[4, 5, 6], [4]], 1 / 3)):

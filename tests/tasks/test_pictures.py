@@ -42,7 +42,7 @@ def test_a_title_leaves_out_an_input_that_is_a_picture() -> None:
 
 
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
-    tops = pictures.scale_tops([observation.records])
+    tops = pictures.scale_tops([observation])
     return [
         picture
         for record in observation.records
@@ -163,7 +163,7 @@ def test_pictures_of_one_attention_share_a_scale_that_fits_its_weights(tmp_path:
     first[0, 0, 0] = 0.15
     large = torch.full((1, 3, 2), 0.6)
     observations = [_observation(weights={ENCODER: weights, DECODER: large}) for weights in (first, small)]
-    tops = pictures.scale_tops(one.records for one in observations)
+    tops = pictures.scale_tops(observations)
     assert tops == {"encoder layer 1": 0.16, "decoder": 1.0}
     paths = save_pictures(observations, tmp_path)
     shared = np.asarray(Image.open(BytesIO(paths[2].read_bytes())).convert("L"))

@@ -172,7 +172,7 @@ class AttentionMaps(pl.Callback):
         step: int,
     ) -> None:
         """Log records for the Attention tab, and their pictures."""
-        for place, top in scale_tops(observation.records for observation in observations).items():
+        for place, top in scale_tops(observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         for number, observation in enumerate(observations, start=1):
             for record in observation.records:

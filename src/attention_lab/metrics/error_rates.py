@@ -105,6 +105,14 @@ def _compared(used: Bool[Tensor, "B R"]) -> tuple[Tensor, ...]:
     return rows.repeat_interleave(len(slots)), slots.repeat(len(rows))
 
 
+def _found(predictions: Tensor | Nearest, references: Tensor | None) -> Nearest:
+    """The nearest references, if they are not what is given already."""
+    if isinstance(predictions, Nearest):
+        return predictions
+    assert references is not None
+    return nearest(predictions, references)
+
+
 class SequenceErrorRate(Counts):
     """Fraction of the predictions that equal none of their references.
 
@@ -114,8 +122,11 @@ class SequenceErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, found: Nearest) -> None:
-        """Count a batch, given the nearest references of its predictions."""
+    def update(
+        self, predictions: Int[Tensor, "B T"] | Nearest, references: Int[Tensor, "B R U"] | None = None
+    ) -> None:
+        """Count a batch; see `nearest`, whose result may be given instead, to share it between metrics."""
+        found = _found(predictions, references)
         self.numerator += (found.distance > 0).sum()
         self.denominator += found.has_reference.sum()
 
@@ -129,7 +140,10 @@ class TokenErrorRate(Counts):
 
     higher_is_better = False
 
-    def update(self, found: Nearest) -> None:
-        """Count a batch, given the nearest references of its predictions."""
+    def update(
+        self, predictions: Int[Tensor, "B T"] | Nearest, references: Int[Tensor, "B R U"] | None = None
+    ) -> None:
+        """Count a batch; see `nearest`, whose result may be given instead, to share it between metrics."""
+        found = _found(predictions, references)
         self.numerator += found.distance.sum()
         self.denominator += found.length.sum()

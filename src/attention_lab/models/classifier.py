@@ -74,7 +74,7 @@ class MultiHeadClassifier(SequenceClassifier):
         reader = (
             ClassToken(spec.d_model, at_end=spec.causal)
             if spec.readout == "cls" and sizes.answers == 1
-            else make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout)
+            else make_readout(mechanism, sizes, spec)
         )
         encoder = Encoder(
             mechanism,
@@ -112,7 +112,7 @@ class ConvolutionalClassifier(SequenceClassifier):
                 kernel_size=spec.kernel_size,
                 dropout=spec.dropout,
             ),
-            readout=make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout),
+            readout=make_readout(mechanism, sizes, spec),
         )
 
 
@@ -135,5 +135,5 @@ class RecurrentClassifier(SequenceClassifier):
             encoder=BidirectionalEncoder(
                 d_model=spec.d_model, layers=spec.layers, cell=spec.cell, dropout=spec.dropout
             ),
-            readout=make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout),
+            readout=make_readout(mechanism, sizes, spec),
         )

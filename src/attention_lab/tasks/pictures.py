@@ -1,7 +1,7 @@
 """Draw records of attention as named pictures, and save them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,13 @@ from attention_lab.viz import (
 from attention_lab.writing import write_atomically
 
 _LONGEST = 60  # characters of an input or output in a title
-Records = Sequence[AttentionRecord]
-"""The records of one example."""
 
 
-def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
+def scale_tops(observations: Iterable[Observation]) -> dict[str, float]:
     """The weight that gets the darkest colour, by place; heads and examples share it. See `rounded_top`."""
     maps: dict[str, list[npt.NDArray[Any]]] = {}
-    for records in examples:
-        for record in records:
+    for observation in observations:
+        for record in observation.records:
             maps.setdefault(readable(record.module), []).append(record.weights[record.attended])
     return {place: rounded_top(weights) for place, weights in maps.items()}
 
@@ -108,7 +106,7 @@ def save_pictures(
     if `with_expected`.
     """
     paths: list[Path] = []
-    tops = scale_tops(observation.records for observation in observations)
+    tops = scale_tops(observations)
     for number, observation in enumerate(observations, start=1):
         for record in observation.records:
             for place, content in record_files(

@@ -167,7 +167,13 @@ class SequenceGeneration:
 class SequencePredictor(SequenceGeneration):
     """A trained model for prediction only: a `Transduction` without training and testing.
 
-    The arguments are the attributes of `SequenceGeneration`.
+    Args:
+        model: the sequence-to-sequence model.
+        codec: converts text to tensors and back.
+        beam_size: number of beams; 1 is greedy.
+        length_penalty: alpha of the length penalty.
+        ctc_rescoring: weight of the CTC score.
+        recipe: plain values from which the model and preprocessing can be rebuilt.
     """
 
     def __init__(

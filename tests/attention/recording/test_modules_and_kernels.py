@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from written_elsewhere import ATTENDS, B, D, H, L, Layer, inputs, model_of
 
 from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, ScaledDot, Score, recording
-from attention_lab.attention.recording.session import recomputing
+from attention_lab.attention.fast.transforms import recomputing
 
 
 def test_two_attentions_in_one_module() -> None:

@@ -1,4 +1,4 @@
-"""What a computation runs in: the compiler, a trace, a transform of `torch.func`, or without any values."""
+"""What a computation runs in: a trace, a transform of `torch.func`, the backward pass, or without values."""
 
 import torch
 from torch import Tensor
@@ -40,6 +40,14 @@ def under_transform() -> bool:
     In forward mode, under any `torch.func` transform, and in a trace, which could not be saved with them.
     """
     return _dual_numbers() or _in_trace() or _running()
+
+
+def recomputing() -> bool:
+    """Whether the backward pass is running, in which checkpointing calls modules a second time.
+
+    Always False in compiled code, which cannot ask.
+    """
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def _in_trace() -> bool:

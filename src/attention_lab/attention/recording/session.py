@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.transforms import under_vmap
+from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording, four_dimensional
@@ -268,14 +268,6 @@ class Session:
             where = repr(name) if name else "the model"
             message = f"recording: {where} computes attention in {kernel}, which hides its weights: {remedy}"
             warnings.warn(message, stacklevel=2)
-
-
-def recomputing() -> bool:
-    """Whether the backward pass is running, in which checkpointing calls modules a second time.
-
-    Always False in compiled code, which cannot ask.
-    """
-    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def compiled_method(module: nn.Module) -> str | None:

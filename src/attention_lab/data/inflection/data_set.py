@@ -23,11 +23,6 @@ from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
 
-def is_letter(symbol: str) -> bool:
-    """Whether a symbol is a letter, not a tag or a space."""
-    return not is_tag(symbol) and not symbol.isspace()
-
-
 class Inflection(TransductionData):
     """Files of `lemma<TAB>form<TAB>tags` lines (UTF-8), the tags separated by `;`, as in SIGMORPHON 2017.
 
@@ -64,7 +59,7 @@ class Inflection(TransductionData):
         keyed = splits.map(lambda split: [Keyed(tuple(one.source), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "form")
         plain = [self._example(row, f"{row.first}\t{row.third}") for row in rows.train]
-        made = hallucinate(plain, self.files.hallucinate, self.files.seed, is_letter)
+        made = hallucinate(plain, self.files.hallucinate, self.files.seed)
         train = [self._aligned(example) for example in [*splits.train, *made]]
         return splits._replace(train=train)
 
@@ -83,7 +78,7 @@ class Inflection(TransductionData):
 
     def _aligned(self, example: Example) -> Example:
         """Add the lemma letter that each letter of the form comes from, for `task.guidance`."""
-        return example._replace(alignment=align_letters(example.source, example.target, is_letter))
+        return example._replace(alignment=align_letters(example.source, example.target))
 
     def _example(self, row: Row, text: str) -> Example:
         with naming(row.place):

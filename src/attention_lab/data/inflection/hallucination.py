@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from attention_lab.data.inflection.letter_alignment import common_stretches
+from attention_lab.data.inflection.letter_alignment import common_stretches, is_letter
 from attention_lab.data.transduction import Example
 
 SHORTEST = 3
@@ -16,9 +16,7 @@ TRIES = 20
 """Number of examples drawn for each one needed, before giving up."""
 
 
-def hallucinate(
-    train: Sequence[Example], count: int, seed: int, is_letter: Callable[[str], bool]
-) -> list[Example]:
+def hallucinate(train: Sequence[Example], count: int, seed: int) -> list[Example]:
     """Up to `count` new examples, each made from a training example by replacing the letters of its stem.
 
     The stem consists of all stretches of at least three letters that source and target have in common, in the
@@ -31,7 +29,6 @@ def hallucinate(
         train: the training examples; no other data is used.
         count: number of examples to make; fewer are made if few examples have a stem.
         seed: seed of the random choices.
-        is_letter: which symbols may be replaced and drawn.
 
     Returns:
         Examples that differ from those in `train` and from one another.
@@ -39,7 +36,7 @@ def hallucinate(
     numbers = random.Random(seed)
     frequency = Counter(symbol for example in train for symbol in example.target if is_letter(symbol))
     letters, weights = list(frequency), list(frequency.values())
-    stems = [replaceable(example.source, example.target, is_letter) for example in train]
+    stems = [replaceable(example.source, example.target) for example in train]
     usable = [number for number, stem in enumerate(stems) if stem]
     known = {(tuple(example.source), tuple(example.target)) for example in train}
 
@@ -59,13 +56,11 @@ def hallucinate(
     return list(islice(drawn(), count))
 
 
-def replaceable(
-    source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
-) -> list[tuple[int, int, int]]:
+def replaceable(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int, int]]:
     """Where letters may be replaced: start in the source, start in the target, and number of letters."""
     beginning = next((place for place, symbol in enumerate(source) if is_letter(symbol)), len(source))
     found = []
-    for start, other, size in stretches(source, target, is_letter):
+    for start, other, size in stretches(source, target):
         before = 0 if (start, other) == (beginning, 0) else MARGIN
         after = 0 if (start + size, other + size) == (len(source), len(target)) else MARGIN
         if size > before + after:
@@ -73,9 +68,7 @@ def replaceable(
     return found
 
 
-def stretches(
-    source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
-) -> list[tuple[int, int, int]]:
+def stretches(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int, int]]:
     """The common stretches that form the stem: start in the source, start in the target, and size of each.
 
     See `common_stretches`; only those of at least `SHORTEST` letters.

@@ -1,8 +1,10 @@
 """Which letter of a lemma each letter of its form comes from, as far as equal letters show it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import Match, SequenceMatcher
 from itertools import pairwise
+
+from attention_lab.data.reading.vocabulary import is_tag
 
 LONGEST = 100
 """Most letters of a word that is aligned with another of the same length; the time is cubic."""
@@ -11,9 +13,12 @@ MOVED = 3
 """Letters in the shortest stretch that may move past another, like the prefix of a German verb."""
 
 
-def align_letters(
-    source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
-) -> list[int]:
+def is_letter(symbol: str) -> bool:
+    """Whether a symbol is a letter, not a tag or a space."""
+    return not is_tag(symbol) and not symbol.isspace()
+
+
+def align_letters(source: Sequence[str], target: Sequence[str]) -> list[int]:
     """The source position of each target symbol, -1 if equal letters do not show one.
 
     First the longest common stretch is aligned, then the longest ones before and after it, and so on
@@ -24,7 +29,6 @@ def align_letters(
     Args:
         source: the symbols of the source: letters, and others such as tags.
         target: the letters of the form.
-        is_letter: which symbols of the source are letters.
     """
     letters: list[str | None] = [symbol if is_letter(symbol) else None for symbol in source]
     first = next((place for place, symbol in enumerate(letters) if symbol is not None), len(letters))

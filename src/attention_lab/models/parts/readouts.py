@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attention_lab.attention import Mechanism, lengths_mask
 from attention_lab.attention.windows import Global
 from attention_lab.errors import LabError
+from attention_lab.models.specs import MultiHeadSpec, ReadoutSpec
 from attention_lab.sizes import ClassificationSizes
 
 
@@ -158,13 +159,14 @@ class Last(Readout):
 
 
 def make_readout(
-    name: str, mechanism: Mechanism, size: int, sizes: ClassificationSizes, dropout: float
+    mechanism: Mechanism, sizes: ClassificationSizes, spec: MultiHeadSpec | ReadoutSpec
 ) -> Readout:
-    """The readout called `name`, one of those for any encoder: mean, max, last, linear or attention.
+    """The readout of a classifier, one of those for any encoder: mean, max, last, linear or attention.
 
     Raises:
         LabError: the name is unknown, or the readout gives one answer but the data has several.
     """
+    name = spec.readout
     if sizes.answers > 1 and name != "last":
         raise LabError(
             f"model.readout={name} gives one answer, but the data asks for {sizes.answers} per sequence: "
@@ -180,7 +182,7 @@ def make_readout(
         case "linear":
             return FullyConnected(sizes.length)
         case "attention":
-            return Attentive(mechanism, size, dropout)
+            return Attentive(mechanism, spec.d_model, spec.attention_dropout)
         case "cls":
             raise LabError(
                 "model.readout=cls needs model=multihead: choose mean, max, last, linear or attention"
