@@ -1,5 +1,6 @@
 """Databases from others are looked at before a library opens them."""
 
+import os
 import re
 import shutil
 import sqlite3
@@ -138,6 +139,7 @@ HOSTILE = {
     "doubled": "CREATE TABLE t (a TEXT, b TEXT AS (a||a), c TEXT AS (b||b))",
     "index": "CREATE INDEX i ON runs (hex(artifact_uri))",
     "virtual": "CREATE VIRTUAL TABLE t USING fts5(a)",
+    "chain": "CREATE TABLE t (a INT, b INT AS (a+a), c INT AS (b+b), d INT AS (c+c) NOT NULL)",
 }
 
 
@@ -171,11 +173,60 @@ def test_what_the_libraries_create_is_accepted(own: str, tmp_path: Path) -> None
     check_study(tmp_path / "a.db", "x")
 
 
+SIZE = 4096  # bytes of a page
+
+
+def _branch(children: list[int], start: int = 0) -> bytes:
+    """A page of SQLite, with its header at `start`, that refers to other pages with the rows of a table."""
+    cells = [struct.pack(">IB", child, 1) for child in children[:-1]]
+    first = SIZE - 5 * len(cells)
+    page = struct.pack(">BHHHBI", 5, 0, len(cells), first, 0, children[-1])
+    page += b"".join(struct.pack(">H", first + 5 * number) for number in range(len(cells)))
+    return page.ljust(first - start, b"\0") + b"".join(cells)
+
+
+def test_a_list_of_tables_that_never_ends_is_rejected(tmp_path: Path) -> None:
+    """Its pages refer to the next one 500 times each, and SQLite reads it before it can check it."""
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(f"PRAGMA page_size = {SIZE}")
+        database.execute("CREATE TABLE t (a TEXT UNIQUE)")
+    content = bytearray(file.read_bytes())  # three pages: the list of tables, the table and its index
+    table, index = (content[at : at + 2 + content[at]] for at in struct.unpack_from(">2H", content, 108))
+    for cell in (table, index):
+        content += (struct.pack(">BHHHBH", 13, 0, 1, 10, 0, 10) + cell).ljust(SIZE, b"\0")
+    for page in range(5, 15):
+        content += _branch([page] * 500)
+    content[100:SIZE] = _branch([4, *[15] * 400], 100)
+    content[28:32] = struct.pack(">I", len(content) // SIZE)
+    file.write_bytes(content)
+    for check in (lambda: check_study(file, "x"), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+        with pytest.raises(LabError, match=r": it has more tables than any study has: use another file$"):
+            check()
+
+
+def test_a_huge_definition_is_not_read(tmp_path: Path) -> None:
+    """A damaged file of any size may claim a text of a gigabyte."""
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(f"CREATE TABLE t (a{' ' * 200_000})")
+    with pytest.raises(LabError, match=r"^x: string or blob too big$"):
+        check_study(file, "x")
+
+
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
-def test_a_link_in_place_of_a_journal(suffix: str, tmp_path: Path) -> None:
-    """SQLite cannot open one, and fails at the first change."""
+@pytest.mark.parametrize("kind", ["symbolic", "hard", "pipe"])
+def test_a_link_in_place_of_a_journal(kind: str, suffix: str, tmp_path: Path) -> None:
+    """SQLite cannot open a symbolic link, and would write through a hard link."""
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE trials (number)")
-    (tmp_path / f"study.db{suffix}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LabError, match=rf"^mine: study\.db{suffix} is a link: remove it$"):
+    link, other = tmp_path / f"study.db{suffix}", tmp_path / "elsewhere"
+    other.write_text("text")
+    if kind == "pipe":
+        os.mkfifo(link)
+    else:
+        link.symlink_to(other) if kind == "symbolic" else link.hardlink_to(other)
+    with pytest.raises(LabError, match=rf"^mine: study\.db{suffix} is a link, or not a file: remove it$"):
         check_study(tmp_path / "study.db", "mine")
+    assert other.read_text() == "text"

@@ -3,6 +3,7 @@
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import pairwise
@@ -14,6 +15,8 @@ from attention_lab.reading import open_regular, physical_memory
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
 _LONGEST = 10_000  # most characters of the definition of a table; hundreds are usual
+_LARGEST = 10 * _LONGEST  # most bytes of it that are read; a damaged file may claim a gigabyte
+_MOST_STEPS = 100_000  # of SQLite, for reading the definitions; Optuna needs 1,000 and MLflow 3,000
 _TOKEN = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^]]*\]|/\*|--|\w+|\S""")
 _OPERATORS = {"like", "glob", "regexp", "match", "virtual", "/*", "--", "|", "'", '"', "`", "["}
 """What no definition of Optuna or MLflow has: searching and joining texts, comments, unclosed quotes."""
@@ -34,7 +37,7 @@ def check_study(file: Path, name: str) -> None:
 
     Raises:
         LabError: it is damaged, its tables compute values, it has views or triggers that do more than refuse
-            a change, it has a journal that is a link or names another file, or it has too many rows.
+            a change, it has a journal that is a link or names another file, or too many tables or rows.
     """
     if not file.is_file():
         return
@@ -74,26 +77,59 @@ def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
     """The checked database; if a process was killed while it wrote, this undoes what it had written."""
     try:
         for suffix in ("-journal", "-wal", "-shm"):
-            if Path(f"{file.resolve()}{suffix}").is_symlink():  # SQLite would fail at the first change
-                raise LabError(f"{name}: {file.name}{suffix} is a link: remove it")
+            if not _is_own_file(Path(f"{file.resolve()}{suffix}")):
+                raise LabError(f"{name}: {file.name}{suffix} is a link, or not a file: remove it")
         _check_journal(Path(f"{file.resolve()}-journal"), name)
         uri = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as database:
-            _check_schema(database, name)
+            with _limited(database):
+                _check_schema(database, name)
             _check_pages(database, name)
             yield database
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            raise LabError(f"{name}: it has more tables than any study has: use another file") from None
         raise LabError(f"{name}: {first_line(error)}") from None
 
 
+def _is_own_file(path: Path) -> bool:
+    """Whether SQLite may write to a path: nothing is there, or a file without a second name elsewhere."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and found.st_nlink < 2
+
+
+@contextmanager
+def _limited(database: sqlite3.Connection) -> Iterator[None]:
+    """Limit the time and memory of reading the definitions: those of a damaged file may have no end."""
+    largest = database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+    database.set_progress_handler(lambda: True, _MOST_STEPS)  # it stops SQLite after so many steps
+    try:
+        yield
+    finally:
+        database.set_progress_handler(None, 0)
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, largest)
+
+
 def _check_schema(database: sqlite3.Connection, name: str) -> None:
-    """Reject anything that computes values: it could take any memory and time, or change other values."""
+    """Reject anything that computes values: it could take any memory and time, or change other values.
+
+    MLflow has a table with one generated column (AS). With several, each of which refers twice to the one
+    before it, the program into which SQLite translates a query doubles with each.
+    """
     functions = {str(row[0]).lower() for row in database.execute("SELECT name FROM pragma_function_list")}
     for kind, title, sql in database.execute("SELECT type, name, CAST(sql AS TEXT) FROM sqlite_master"):
         tokens = [] if sql is None else [one.lower() for one in _TOKEN.findall(sql[: _LONGEST + 1])]
         names = [token.strip('"`[]') for token in tokens]
         calls = any(one in functions and after == "(" for one, after in pairwise(names))
-        plain = kind in ("table", "index") and not calls and _OPERATORS.isdisjoint(tokens)
+        plain = (
+            kind in ("table", "index")
+            and not calls
+            and _OPERATORS.isdisjoint(tokens)
+            and tokens.count("as") < 2
+        )
         if len(sql or "") > _LONGEST or not (plain or _REFUSAL.fullmatch(" ".join(tokens))):
             shown = first_line(f"{kind} {title}")[:80]
             raise LabError(

@@ -169,6 +169,18 @@ def test_a_hostile_configuration_is_rejected(name: str, folder: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("option", ["hidden_size", "cell", "_target_", "colour\n\x1b[2J"])
+def test_a_message_has_one_line_of_visible_characters(option: str, folder: Path) -> None:
+    path = folder / "model.json"
+    about = json.loads(path.read_text())
+    about["model"][option] = "\x1b[2J\n\u202e" + 100_000 * "x"
+    path.write_text(json.dumps(about))
+    with pytest.raises(LabError, match=r"model\.json") as error:
+        attention_lab.pretrained(folder)
+    assert len(str(error.value)) <= 4000
+    assert str(error.value).isprintable()
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000, '"\\ud800"', "NaN"])
 def test_a_configuration_that_is_no_object_is_rejected(content: str, folder: Path) -> None:
     (folder / "model.json").write_text(content)

@@ -8,6 +8,7 @@ from attention_lab.inference.safetensors_files import SUFFIX, read
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.reading import is_folder, is_there
 from attention_lab.tasks.sequence_generation import SequencePredictor
+from attention_lab.text_tables import LONGEST_MESSAGE, printable
 
 PACKAGED = Path(__file__).with_name("packaged")
 """A folder for each model of the package: weights, configuration, and a README with data and error rates."""
@@ -30,7 +31,10 @@ def pretrained(model: str | Path, allow: Sequence[str] = ()) -> TrainedModel[Seq
         LabError: no such model exists, or its files cannot be read; see `safetensors_files.read`.
     """
     path = _weights_path(model)
-    task, score = read(path, allow)
+    try:
+        task, score = read(path, allow)
+    except LabError as error:  # its message may repeat what is in the files
+        raise LabError(printable(str(error), LONGEST_MESSAGE)) from None
     return TrainedModel(task, [path], score)
 
 
