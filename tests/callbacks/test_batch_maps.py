@@ -58,11 +58,11 @@ def _fit(
     torch.manual_seed(0)
     module = Module()
     prepare(module)
-    options: dict[str, Any] = more | {
+    options: dict[str, Any] = {
         "enable_checkpointing": False,
         "enable_progress_bar": False,
         "accelerator": "cpu",
-    }
+    } | more
     trainer = pl.Trainer(
         max_epochs=epochs, logger=logger, callbacks=callbacks, enable_model_summary=False, **options
     )
@@ -110,6 +110,33 @@ def test_records_and_pictures_of_a_batch(tmp_path: Path, form: str) -> None:
         module(**_batch())
     want = weights["encoder.layers.0.self_attn"][1, :, :2, :2]
     assert torch.allclose(torch.from_numpy(last.weights), want, atol=1e-4)
+
+
+def test_two_batches_of_one_trainer_with_names(tmp_path: Path) -> None:
+    """Lightning accepts several callbacks of one class, and saves their states, only under different keys."""
+    hard = {"x": torch.ones(1, 3, 8)}
+    callbacks: list[pl.Callback] = [AttentionMaps(_batch()), AttentionMaps(hard, name="hard case")]
+    _fit(callbacks, TensorBoardLogger(str(tmp_path)), enable_checkpointing=True)
+    place = "encoder layer 1 self_attn"
+    names = {f"example 1/{place}", f"example 2/{place}", f"hard case 1/{place}"}
+    events = _events(tmp_path)
+    assert {name for name in events if place in name} == names | {f"image weights/{name}" for name in names}
+    assert _record(events[f"hard case 1/{place}"][0]).weights.shape == (2, 3, 3)
+    assert _record(events[f"example 1/{place}"][0]).weights.shape == (2, 4, 4)
+    states = torch.load(next(tmp_path.rglob("*.ckpt")), weights_only=True)["callbacks"]
+    assert "AttentionMaps" in states  # as before there were names: older checkpoints resume
+    assert states["AttentionMaps{'name': 'hard case'}"] == callbacks[1].state_dict()
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b"])
+def test_a_name_that_is_no_name_of_examples(name: str) -> None:
+    with pytest.raises(LabError, match=r"name='.*' must be a word or words, without '/'"):
+        AttentionMaps(_batch(), name=name)
+
+
+def test_validation_examples_have_no_other_name() -> None:
+    with pytest.raises(LabError, match="name='hard case' is for a batch of your own: give the batch as well"):
+        AttentionMaps(name="hard case")
 
 
 def test_training_is_the_same_without(tmp_path: Path) -> None:

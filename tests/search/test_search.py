@@ -1,5 +1,6 @@
 """Searches: their space, the outcomes of their trials, and their results."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,23 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     assert best.status == 0, best.err
     metrics = (best.folder / "metrics.json").read_text()
     assert metrics.split('"fit/best": ')[1][:6] == rows[0]["validation/loss"][:6]
+
+
+def test_the_best_run_of_a_search_with_own_configurations_can_be_repeated(command, tmp_path: Path) -> None:
+    """Hydra takes only one `--config-dir`, which is then that of the study."""
+    own = tmp_path / "my conf"
+    (own / "schedule").mkdir(parents=True)
+    constant = (CONF / "schedule" / "constant.yaml").read_text(encoding="utf-8")
+    (own / "schedule" / "flat.yaml").write_text(constant, encoding="utf-8")
+    done = command(
+        *("--config-dir", str(own), *NW, "schedule=flat", "scoring=gaussian", "scoring.width=0.5,1.0"),
+        *("sweep.trials=1", "sweep.study=s"),
+    )
+    assert done.status == 0, done.err
+    line = next(line for line in done.out.splitlines() if line.startswith("To train it: "))
+    again = command(*shlex.split(line)[5:])
+    assert again.status == 0, again.err
+    assert "schedule: flat" in (again.folder / ".hydra" / "hydra.yaml").read_text(encoding="utf-8")
 
 
 def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> None:

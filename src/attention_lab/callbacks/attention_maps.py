@@ -27,6 +27,8 @@ from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
+EXAMPLE = "example"
+"""What examples are called in TensorBoard, unless they have a name of their own."""
 MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "weights/heads/entropy": lambda weights: attention_entropy(weights).mean(-1),
     "weights/heads/monotonicity": monotonicity,
@@ -58,6 +60,9 @@ class AttentionMaps(pl.Callback):
     separate pass, so that training stays on the fast path. All pictures of an attention share one colour
     scale across steps. It ends at 1, or lower as long as no weight is above 0.5.
 
+    A trainer may have several, with different names: `AttentionMaps(hard, name="hard case")` logs
+    `hard case 1`, `hard case 2`, and so on.
+
     Args:
         batch: the argument of the module: a mapping is passed as keyword arguments, a tuple or list as
             positional ones, anything else as the only one. None for the validation examples of a task of
@@ -66,13 +71,14 @@ class AttentionMaps(pl.Callback):
             are padding, and left out.
         every_n_epochs: log `batch` at the end of every n-th epoch of training.
         forward: a function that calls the module in another way, `forward(module, batch)`.
+        name: what an example of `batch` is called in TensorBoard, before its number.
         examples: the largest number of examples.
         every: without a batch, log at every n-th validation.
 
     Raises:
-        LabError: a number is below 1, labels are not lists of texts; or, when training begins, labels fit no
-            attention, there is no `TensorBoardLogger`, or the model is a task of this package, which cannot
-            be called with a batch.
+        LabError: a number is below 1, labels are not lists of texts, or the name cannot be used; or, when
+            training begins, labels fit no attention, there is no `TensorBoardLogger`, or the model is a task
+            of this package, which cannot be called with a batch.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class AttentionMaps(pl.Callback):
         *,
         every_n_epochs: int = 1,
         forward: Forward | None = None,
+        name: str = EXAMPLE,
         examples: int = 4,
         every: int = 1,
     ) -> None:
@@ -92,6 +99,11 @@ class AttentionMaps(pl.Callback):
         if every_n_epochs < 1:
             raise LabError(f"AttentionMaps: every_n_epochs={every_n_epochs} must be at least 1")
         check_labels(labels)
+        if not name.strip() or "/" in name:  # which separates it from the attention's name
+            raise LabError(f"AttentionMaps: name={name!r} must be a word or words, without '/'")
+        if batch is None and name != EXAMPLE:
+            raise LabError(f"AttentionMaps: name={name!r} is for a batch of your own: give the batch as well")
+        self.name = name
         self.batch, self.labels, self.forward = batch, labels, forward
         self.every_n_epochs = every_n_epochs
         self.examples = examples
@@ -99,6 +111,11 @@ class AttentionMaps(pl.Callback):
         self.validations = 0
         self.tops: dict[str, float] = {}
         self.charts = 0  # a checksum
+
+    @property
+    def state_key(self) -> str:
+        """The key of the state in a checkpoint; Lightning needs another one for each name."""
+        return super().state_key if self.name == EXAMPLE else self._generate_state_key(name=self.name)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of validations so far, the scales of the pictures and the charts' checksum."""
@@ -178,10 +195,10 @@ class AttentionMaps(pl.Callback):
             for record in observation.records:
                 place = readable(record.module)
                 if writer is not None:
-                    write_record(writer, f"example {number}/{place}", record, step)
+                    write_record(writer, f"{self.name} {number}/{place}", record, step)
                 for name, picture in record_thumbnails(record, self.tops[place]):
                     for log_picture in pictures:
-                        log_picture(f"weights/example {number}/{name}", picture, step)
+                        log_picture(f"weights/{self.name} {number}/{name}", picture, step)
 
 
 def _measure(examples: list[dict[str, Tensor]]) -> Measured:

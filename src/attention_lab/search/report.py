@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.overrides import as_text, part_of, read_value
+from attention_lab.commandline.overrides import as_text, part_of, quote, read_value
 from attention_lab.runs.config_parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
@@ -50,9 +50,24 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     found = f"{metric_name(study.metric)} {number(float(best.values[0]))}"
     head = f"# {study.study.study_name}: trial {best.number} of {len(trials)}, {found}\n"
     write_atomically(path, f"# @package _global_\n{head}{lines}")
-    command = ["python", "train.py", "--config-dir", str(folder), "experiment=best", *left]
+    command = [
+        "python",
+        "train.py",
+        "--config-dir",
+        str(folder),
+        "experiment=best",
+        *_own_folders(config),
+        *left,
+    ]
     print(f"Best: trial {best.number}, {found}: {folder / f'trial_{best.number}'}")
     print(f"To train it: {shlex.join(command)}", flush=True)
+
+
+def _own_folders(config: DictConfig) -> list[str]:
+    """The argument that adds the user's own folders of configurations; `--config-dir` can name only one."""
+    sources = config.hydra.runtime.config_sources
+    own = [quote(source.path) for source in sources if "command-line" in source.provider]
+    return [f"hydra.searchpath=[{','.join(own)}]"] if own else []
 
 
 def _last(name: str) -> str:

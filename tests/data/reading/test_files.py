@@ -1,3 +1,5 @@
+import gzip
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +34,18 @@ def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None)
     assert refusal(file, b"", columns) == ": the file is empty"
     assert refusal(file, b"\xef\xbb\xbf\r\n\n", columns) == ": the file is empty"
     assert refusal(file, b"x\ty\nx\t\xff\n", columns).startswith(":2: not UTF-8; save the file")
-    assert refusal(file, "x\ty".encode("utf-16"), columns).startswith(":1: not UTF-8")
+    save = "; save the file with the encoding UTF-8"
+    assert refusal(file, b"x\ty\xe9", columns) == f":1: not UTF-8{save}"
+    assert refusal(file, "x\ty".encode("utf-16"), columns) == f":1: not UTF-8, but UTF-16{save}"
+    assert (
+        refusal(file, b"\xfe\xff" + "x\ty".encode("utf-16-be"), columns) == f":1: not UTF-8, but UTF-16{save}"
+    )
+    packed = ":1: not UTF-8, but compressed by gzip; unpack it first"
+    assert refusal(file, gzip.compress(b"x\ty\n"), columns) == packed
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("sheet.xml", "é" * 99, compress_type=zipfile.ZIP_DEFLATED)
+    sheet = ":1: not UTF-8, but a ZIP archive or a spreadsheet; save its text as a file of its own"
+    assert refusal(file, file.read_bytes(), columns) == sheet
     with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):
         read_text(str(tmp_path / "absent.tsv"))
     with pytest.raises(LabError, match="it is a directory, not a regular file"):

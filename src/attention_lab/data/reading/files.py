@@ -1,5 +1,6 @@
 """Checked reading of the user's files: every error is reported in one line; bad lines are never skipped."""
 
+import codecs
 import csv
 import io
 import math
@@ -25,6 +26,15 @@ LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
+
+_SAVE = "; save the file with the encoding UTF-8"
+_FOUND = {
+    codecs.BOM_UTF16_LE: f", but UTF-16{_SAVE}",
+    codecs.BOM_UTF16_BE: f", but UTF-16{_SAVE}",
+    b"\x1f\x8b": ", but compressed by gzip; unpack it first",
+    b"PK\3\4": ", but a ZIP archive or a spreadsheet; save its text as a file of its own",
+}
+"""What a file is instead of UTF-8, and what to do, by its first bytes."""
 
 
 class Memory(NamedTuple):
@@ -64,7 +74,8 @@ def decode_text(content: bytes, path: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise LabError(f"{path}:{line}: not UTF-8; save the file with the encoding UTF-8") from None
+        found = next((text for start, text in _FOUND.items() if content.startswith(start)), _SAVE)
+        raise LabError(f"{path}:{line}: not UTF-8{found}") from None
     if not text.strip():
         raise LabError(f"{path}: the file is empty")
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
