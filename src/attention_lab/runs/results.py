@@ -107,9 +107,11 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
             table.columns[column].justify = "right"
         for row in one.rows:
             table.add_row(*(_cell(text) for text in row))
-        drawn = any(isinstance(cell, tuple) for row in one.rows for cell in row)
-        wanted = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table)
-        table.show_lines = drawn or wanted.maximum > console.width  # a cell has several lines
+        several = any(isinstance(cell, tuple) for row in one.rows for cell in row)
+        if not one.right:  # a number shows where a row begins
+            wanted = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table)
+            several = several or wanted.maximum > console.width
+        table.show_lines = several  # lines in a cell
         console.print(table)
     paths = {
         "Heatmaps": folder / HEATMAPS,
