@@ -85,7 +85,7 @@ class Scaling:
             columns=(
                 "d",
                 "Var(q.k)",
-                "Var(q.k/sqrt d)",
+                "scaled: Var(q.k)",
                 "largest weight",
                 "scaled: largest weight",
                 "entropy / log K",
