@@ -51,7 +51,9 @@ def main() -> None:
             Lines(curves, "What was learned in five steps", "x", "y", names="above"),
         ]
     )
-    (ROOT / "docs" / "classic_nw.png").write_bytes(to_png(picture))
+    path = ROOT / "docs" / "classic_nw.png"
+    path.write_bytes(to_png(picture))
+    print(path)
 
 
 if __name__ == "__main__":

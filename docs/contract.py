@@ -99,7 +99,7 @@ def main() -> int:
         sys.exit(f"Error: contract.md has no row {' '.join(options.rows)}")
     folder = OUTPUT / time.strftime("%Y-%m-%d_%H-%M-%S")
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    console, table = Console(), Table("#", "what", "seen", "holds", "s")
+    console, table = Console(), Table("#", "promise", "result", "holds", "seconds")
 
     def judge(number: int) -> tuple[bool, str, float]:
         begun = time.perf_counter()

@@ -38,7 +38,9 @@ def main() -> None:
         "The bandwidth h with the smallest leave-one-out error (RMSE)", fontsize="medium", loc="left"
     )
     axes.legend(frameon=False)
-    figure.savefig(ROOT / "docs" / "kernel_regression.png", dpi=110)
+    path = ROOT / "docs" / "kernel_regression.png"
+    figure.savefig(path, dpi=110)
+    print(path)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,9 @@ def test_files_of_g2p(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (bulgarian,) = languages(TASKS["g2p"], tmp_path, "medium")
     assert bulgarian.files["test"].name == "bul_test.tsv"
-    with pytest.raises(LabError, match="no language has a training and a development file, as arabic-train"):
+    with pytest.raises(
+        LabError, match="no language has a training and a development file, such as arabic-train"
+    ):
         languages(TASKS["inflection"], tmp_path, "medium")
 
 

@@ -107,8 +107,10 @@ def languages(task: SharedTask, folder: Path, size: str) -> list[Language]:
         found.setdefault(match["language"], {})[part] = path.absolute()
     usable = {name: files for name, files in found.items() if {"train", "dev"} <= files.keys()}
     if not usable:
-        example = "arabic-train-medium, arabic-dev" if task.accuracy else "bul_train.tsv, bul_dev.tsv"
-        raise LabError(f"--data {folder}: no language has a training and a development file, as {example}")
+        example = "arabic-train-medium and arabic-dev" if task.accuracy else "bul_train.tsv and bul_dev.tsv"
+        raise LabError(
+            f"--data {folder}: no language has a training and a development file, such as {example}"
+        )
     return [
         Language(name, {"test": files["dev"]} | files, "test" if "test" in files else "dev")
         for name, files in sorted(usable.items())

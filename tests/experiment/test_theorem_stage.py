@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from rich.text import Text
 
 SMALL = {
     "conv_equivalence": ["theorem.kernels=[2]", "theorem.grid=[4,4]", "+theorem.sweep=[1,8]"],
@@ -49,6 +50,15 @@ def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
     assert finding["figures"]
     for figure in finding["figures"]:
         assert (run.folder / figure).read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_number_is_cut_on_a_narrow_terminal(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = command("experiment=scaling", "theorem.sizes=[4,256,1024]", "theorem.draws=200").out
+    assert "scaled:" in shown and "…" not in shown
+    table = Text.from_ansi(shown).plain.partition("holds")[0]
+    assert max(map(len, table.splitlines())) <= 80
 
 
 def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> None:

@@ -26,6 +26,16 @@ FACTS = """(() => {
   over.dispatchEvent(new PointerEvent('pointermove', at));
   return [...document.querySelectorAll('[data-fact]')].map((one) => one.dataset.fact);
 })()"""
+DRAWN = """(() => {
+  const drawn = [], draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+    drawn.push(text);
+    draw.call(this, text, ...more);
+  };
+  document.querySelector('[data-value=root]').click();
+  return new Promise((resolve) => setTimeout(() => resolve(drawn), 300));
+})()"""
+"""Texts that the figure draws."""
 NOTHING = """document.title !== 'owned' && !window.owned &&
   document.querySelectorAll('.al-viewer img, .al-viewer script, .al-viewer svg').length === 0"""
 
@@ -54,7 +64,11 @@ def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: P
 def test_a_file_opens_by_itself_with_its_runs(browser: Browser, tmp_path: Path) -> None:
     runs = {"before": {"layer": WEIGHTS}, "after": {"layer": WEIGHTS[::-1]}}
     path = attention_lab.show(runs, list("abcdef"), theme="dark").save(tmp_path / "attention.html")
-    browser.open(f"{path.as_uri()}#run=before&with=after")
+    browser.open(path.as_uri())
+    chosen = "[...document.querySelectorAll('[aria-label^=run]')].map((one) => one.value)"
+    assert browser.run(chosen) == ["before", "after"]  # in the order given, and compared
+    drawn = browser.run(DRAWN)
+    assert "A · head 1 · before" in drawn and not any("step" in text for text in drawn)
     assert browser.run("document.querySelector('.al-viewer').dataset.theme") == "dark"
     assert browser.run(FACTS).count("weight") == 2
     browser.run("document.querySelector('[data-act=theme]').click()")

@@ -19,6 +19,7 @@ from attention_lab.leaderboard.view import View
 from attention_lab.report import report_page
 from attention_lab.runs.run_folder import find_runs
 from attention_lab.tensorboard_plugin import AttentionRecord, write_record
+from attention_lab.text_tables import markdown_code, markdown_table
 
 Command = Callable[..., Any]
 
@@ -57,9 +58,8 @@ def make_run(folder: Path) -> Path:
 
 
 PREDICTIONS = "source\toutput\treference\tedits"
-SAMPLES = "\n".join(
-    ["| input | output | expected |", "| `sh` | `SH OW` | `SH` |", "| `it's` | `` | ` IH T ` |"]
-)
+SAMPLES = [["", "begun", ""], ["sh", "SH OW", "SH"], ["it's", "", " IH T "]]
+"""The first is that of a language model which continues an empty text."""
 
 
 def page_data(path: Path) -> Any:
@@ -134,14 +134,15 @@ def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_
     (run_folder / ".hydra" / "hydra.yaml").write_text("hydra: {runtime: {choices: {scoring: dot}}}")
     writer = SummaryWriter(str(run_folder / "tensorboard"))
     writer.add_text("samples", "| old |", 0)
-    writer.add_text("samples", SAMPLES, 5)
+    cells = [[markdown_code(text) for text in sample] for sample in SAMPLES]
+    writer.add_text("samples", markdown_table(("input", "output", "expected"), cells), 5)
     writer.close()
     assert command("stage=report", f"run={run_folder}").status == 0
     (run,) = page_data(run_folder / "report.html")["runs"]
     assert [one["name"] for one in run["results"]] == ["token error rate", "accuracy", "loss", "parameters"]
     assert [one["kind"] for one in run["results"]] == ["headline", "headline", "more", "more"]
     assert run["results"][0]["interval"] == "0.02000 to 0.04000" and run["config"]["scoring"] == "dot"
-    assert run["samples"] == [["sh", "SH OW", "SH"], ["it's", "", " IH T "]]
+    assert run["samples"] == SAMPLES  # each at the place of its example
     assert run["worst"] == [
         ["b", "B B", "A", "2"],
         ["long", "B B B B", "A A A A", "4"],

@@ -36,6 +36,23 @@ def test_a_cell_may_have_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_rows_are_ruled_off_where_a_cell_takes_several_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    texts = [
+        ("many boys", "many boys drink tea"),
+        ("every sailor", "every sailor believes that my cat is young"),
+    ]
+    for rows, ruled in ((texts[:1] * 2, False), (texts, True)):
+        print_results({}, [ConsoleTable("Samples", ("input", "output"), rows)], tmp_path)
+        assert ("├" in capsys.readouterr().out) == ruled
+    print_results(
+        {}, [ConsoleTable("Errors", ("text", "times"), [(texts[1][1], "2")] * 2, right=(1,))], tmp_path
+    )
+    assert "├" not in capsys.readouterr().out  # the number shows where a row begins
+
+
 def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "metrics.json").touch()
     measured = {"test/alignment_mass": 0.5, "test/alignment_mass/head_1": 0.25}

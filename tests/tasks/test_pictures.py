@@ -105,6 +105,19 @@ def test_a_word_is_in_its_file_name(tmp_path: Path) -> None:
     assert save_pictures([_observation("it's")], tmp_path)[1].name == "01_it-s_decoder.png"
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("हिन्दी", "हिन्दी"),
+        ("cafe\u0301 au lait", "cafe\u0301-au-lait"),
+        ("❤\ufe0f a", "a"),
+        ("a\u0301 \u0301b", "a\u0301-b"),
+    ],
+)
+def test_vowel_signs_and_accents_stay_in_a_file_name(text: str, name: str, tmp_path: Path) -> None:
+    assert save_pictures([_observation(text)], tmp_path)[1].name == f"01_{name}_decoder.png"
+
+
 def test_a_long_input_is_cut_in_its_file_name(tmp_path: Path) -> None:
     path = save_pictures([_observation("nine hundred and eighty - one")], tmp_path)[1]
     assert path.name == "01_nine-hundred-and-eighty_decoder.png"

@@ -147,6 +147,12 @@ def test_the_readout_says_what_was_logged(show: Any) -> None:
     assert browser.run("document.querySelector('[data-fact=sum] b').textContent") == "1.000"
 
 
+def test_heads_of_one_module_keep_their_numbers_in_order_of_entropy(show: Any) -> None:
+    names = "[...document.querySelectorAll('.al-tiles .al-name')].map((one) => one.textContent).sort()"
+    assert show("run=a&example=example+2&order=entropy").run(names) == ["1", "2"]
+    assert show("run=a&example=example+1&order=entropy").run(names) == [""] * 4  # of two modules
+
+
 def test_heads_are_sorted_by_entropy(show: Any) -> None:
     browser = show()
     browser.press("o")

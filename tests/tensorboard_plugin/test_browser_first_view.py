@@ -43,6 +43,8 @@ def _write(folder: Path) -> None:
         add_attention(
             log, f"example 1/layer {layer}", weights, rows, rows, 0, input=" ".join(rows), output="1"
         )
+    texts = {"input": "سلام", "output": "s a"}
+    add_attention(log, "example 2/decoder", _weights(2, 5), ["s", "a"], [*"سلام", "</s>"], 0, **texts)
     log.close()
 
 
@@ -154,6 +156,30 @@ def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
     assert said["key"] == "e (4)" and "query" not in said
     assert said["received"].endswith(" of 7 queries") and 0 < float(said["received"].split()[0]) < 7
     assert 0 < float(said["most"].rsplit(" ", 1)[1]) <= 1
+
+
+def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
+    browser = show(_view(run="digits", example="example 2"))
+    edges = (
+        "[...document.querySelector('.al-example').children].map((one) => one.getBoundingClientRect().left)"
+    )
+    start, end = browser.run(edges)
+    assert start < end  # where the arrow points, which is not turned round in text written from the right
+
+
+def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None:
+    browser = show(_view(run="digits", example="example 2"))
+    lefts = """(() => {
+      const token = [...document.querySelectorAll('.al-token')].find((one) => one.textContent === '</s>');
+      return [0, 1, 2, 3].map((at) => {
+        const range = document.createRange();
+        range.setStart(token.firstChild, at);
+        range.setEnd(token.firstChild, at + 1);
+        return range.getBoundingClientRect().left;
+      });
+    })()"""
+    found = browser.run(lefts)
+    assert found == sorted(found)
 
 
 def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:

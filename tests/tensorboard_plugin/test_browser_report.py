@@ -120,6 +120,10 @@ def test_only_outputs_that_can_be_right_are_marked_as_wrong(browser: Browser, tm
     text = _open(browser, tmp_path / "numbers.html", make_page(Heading("title"), [numbers]), 4)
     assert "Attention at the last step: a row" in text
     assert browser.run(marks) == ["", ""]
+    assert browser.run("[...document.querySelectorAll('.sample h3')].map((one) => one.textContent)") == [
+        "x = 1",
+        "example 2",  # its input is empty
+    ]
     words = replace(numbers, samples=[("sh", "SH", "SH"), ("x", "Y", "Z")], worst=[("x", "Y", "Z", "1")])
     _open(browser, tmp_path / "words.html", make_page(Heading("title"), [words]), 4)
     assert browser.run(marks) == ["right", "wrong"]

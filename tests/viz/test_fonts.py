@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import features
 
 from attention_lab.viz import fonts
 from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
@@ -34,6 +35,14 @@ def test_any_label_fits_its_limit(text: str, size: int, limit: int) -> None:
     mask = label_mask(text, size, limit)
     assert mask.shape[0] == round(1.4 * size)
     assert 1 <= mask.shape[1] <= limit
+
+
+@pytest.mark.skipif(not features.check("raqm"), reason="Pillow has no layout from right to left")
+@pytest.mark.parametrize("word", ["فدهضظ", "שלום"])
+def test_an_arrow_points_from_an_input_to_its_output(word: str) -> None:
+    ink = label_mask(f"{word} → WWW", 20)
+    start = label_mask(word, 20)
+    np.testing.assert_array_equal(ink[:, : start.shape[1] - 2], start[:, :-2])
 
 
 @pytest.mark.parametrize("text", ["\0", "\n", " ", "\ud800", "<script>", "\u202e"])

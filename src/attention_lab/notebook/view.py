@@ -144,6 +144,7 @@ class View:
         data = {
             "title": self.title,
             "theme": self.theme,
+            "runs": [run or " " for run in self.runs],
             "tags": {
                 run or " ": {
                     tag: {"steps": [0], **read_description(describe(record))}

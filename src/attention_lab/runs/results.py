@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
@@ -45,6 +46,8 @@ COUNTS = ("parameters", "fit/steps")
 """The metrics that are whole numbers."""
 _LONGEST_CELL = 200
 """Maximum number of characters in a cell of the task's tables."""
+_UNLIMITED = 10_000
+"""Columns of a console on which no table of such cells is cut."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -98,13 +101,17 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
     )
     for one in (numbers, *tables):
-        drawn = any(isinstance(cell, tuple) for row in one.rows for cell in row)
-        table = Table(*one.columns, title=one.title, show_lines=drawn)
+        table = Table(*one.columns, title=one.title)
         table.title_justify, table.title_style = "left", "bold"
         for column in one.right:
             table.columns[column].justify = "right"
         for row in one.rows:
             table.add_row(*(_cell(text) for text in row))
+        several = any(isinstance(cell, tuple) for row in one.rows for cell in row)
+        if not one.right:  # a number shows where a row begins
+            wanted = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table)
+            several = several or wanted.maximum > console.width
+        table.show_lines = several  # lines in a cell
         console.print(table)
     paths = {
         "Heatmaps": folder / HEATMAPS,

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -32,11 +33,8 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
     header = ["trial", "state", study.metric, *space.searched]
     named = ["trial", "state", metric_name(study.metric), *map(_last, space.searched)]
-    table = Table(*named, title=f"{study.study.study_name}: {title}", title_justify="left")
-    for row in rows:
-        table.add_row(*map(escape, row[: len(header)]))
     console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(table)
+    print_trials(console, f"{study.study.study_name}: {title}", named, rows)
     for row in rows:
         if row[1] == "failed":
             console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
@@ -68,6 +66,18 @@ def _own_folders(config: DictConfig) -> list[str]:
     sources = config.hydra.runtime.config_sources
     own = [quote(source.path) for source in sources if "command-line" in source.provider]
     return [f"hydra.searchpath=[{','.join(own)}]"] if own else []
+
+
+def print_trials(console: Console, title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of trials; on a narrow console it has no lines, and long words go on in the next line."""
+    table = Table(*names, title=title, title_justify="left")
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in rows:
+        table.add_row(*map(escape, row[: len(names)]))
+    if console.measure(table).maximum >= console.width:
+        table.box, table.pad_edge, table.padding = None, False, (0, 1, 0, 0)
+    console.print(table)
 
 
 def _last(name: str) -> str:

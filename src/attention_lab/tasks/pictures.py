@@ -1,6 +1,7 @@
 """Draw records of attention as named pictures, and save them."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,11 @@ def save_pictures(
 
 def _file_name(text: str, limit: int = 24) -> str:
     """Turn a text into part of a file name, cut to `limit` characters."""
-    return re.sub(r"[^\w-]+", "-", text[: 10 * limit]).strip("-")[:limit].rstrip("-")
+    name = ""
+    for one in text[: 10 * limit]:
+        mark = unicodedata.category(one)[0] == "M"  # an accent or vowel sign belongs to the letter before it
+        name += one if re.match(r"[\w-]", one) or (mark and name[-1:] not in ("", "-")) else "-"
+    return re.sub("-+", "-", name).strip("-")[:limit].rstrip("-")
 
 
 def _short(text: str) -> str:

@@ -140,7 +140,7 @@ def _samples(accumulator: Any) -> list[Sample]:
         return []
     written = accumulator.Tensors(tag)[-1].tensor_proto.string_val
     lines = written[0][:_LONGEST].decode("utf-8", "replace").splitlines() if written else []
-    rows = [re.findall(r"(?<=\| )`([^`]*)`(?= \|)", line) for line in lines[:_MOST_SAMPLES]]
+    rows = [re.findall(r"(?<=\| )(?:`([^`]*)`)?(?= \|)", line) for line in lines[:_MOST_SAMPLES]]
     return [tuple(row) for row in rows if len(row) == 3]
 
 

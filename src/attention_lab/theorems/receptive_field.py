@@ -103,7 +103,7 @@ class ReceptiveField:
         )
         return Finding(
             title="Path lengths and receptive fields",
-            claim="Between positions n apart information takes one layer of self-attention, n/r layers of "
+            claim="Between positions n apart, information takes one layer of self-attention, n/r layers of "
             "attention to r neighbours, n/k layers of convolution, log_k n where they are dilated, "
             "and n steps of recurrence.",
             source="1706.03762, section 4 and table 1",

@@ -79,13 +79,13 @@ class Scaling:
         return Finding(
             title="Why the square root of d",
             claim="The dot product of two vectors of d independent entries of mean 0 and variance 1 has "
-            "variance d. It saturates the softmax, whose gradient vanishes; divided by sqrt(d), the variance "
-            "is 1 and the gradient stays.",
+            "variance d. Scores that large saturate the softmax, and its gradient vanishes; divided by "
+            "sqrt(d), they have variance 1, and the gradient does not vanish.",
             source="1706.03762, section 3.2.1 and footnote 4",
             columns=(
                 "d",
                 "Var(q.k)",
-                "Var(q.k/sqrt d)",
+                "scaled: Var(q.k)",
                 "largest weight",
                 "scaled: largest weight",
                 "entropy / log K",

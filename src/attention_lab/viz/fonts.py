@@ -52,7 +52,7 @@ def label_mask(text: str, size: int, limit: int = 2400) -> Mask:
 def _draw(text: str, size: int, limit: int) -> Mask:
     text = visible(text)
     font = _load(font_for(text), size)
-    text = _shorten(text, font, limit)
+    text = _shorten(_from_the_left(text), font, limit)
     left, right = _extent(text, font)
     height = round(1.4 * size)
     image = Image.new("L", (max(1, min(limit, right - left)), height))
@@ -66,7 +66,17 @@ def _draw(text: str, size: int, limit: int) -> Mask:
 def shorten(text: str, size: int, limit: int) -> str:
     """Make a text visible, and cut it off with an ellipsis if it is wider than `limit` at `size` pixels."""
     text = visible(text if len(text) <= LONGEST else text[:LONGEST] + "…")
-    return _shorten(text, _load(font_for(text), size), limit)
+    return _shorten(_from_the_left(text), _load(font_for(text), size), limit)
+
+
+def _from_the_left(text: str) -> str:
+    """Have `input → output` read from left to right even if it begins in Arabic or Hebrew.
+
+    A line that begins in a script written from the right is laid out from the right, but its arrow is not
+    turned round.
+    """
+    strong = next((one for one in map(unicodedata.bidirectional, text) if one in ("L", "R", "AL")), "L")
+    return f"\N{LEFT-TO-RIGHT MARK}{text}" if "→" in text and strong != "L" else text
 
 
 def visible(text: str) -> str:

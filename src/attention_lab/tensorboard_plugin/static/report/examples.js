@@ -47,7 +47,7 @@ export function samples(page, source, theme) {
       return module ? oneRun(page, source, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
     });
     const first = page.runs.find((run) => run.samples[number])?.samples[number];
-    const title = first && !isPicture(first[0]) ? first[0] : example; // the rows of a picture are in the maps
+    const title = first?.[0] && !isPicture(first[0]) ? first[0] : example; // the rows of a picture are in the maps
     const expected = first?.[2] ? [said("expected", "span", first[2])] : [];
     return make(
       "article.sample",

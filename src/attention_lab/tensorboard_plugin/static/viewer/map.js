@@ -117,7 +117,8 @@ function numbers(pen, scene, { panel, grid, part, x, y }, scale) {
 function captionOf({ panels, mean }, { record, head, difference, title, step }, grid) {
   const { largest, entropy } = record.measure(head);
   const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
-  if (!difference && panels.length > 1) facts.unshift(`step ${step.toLocaleString("en")}`);
+  const trained = panels.some((one) => one.step); // the weights of a notebook have no step but 0
+  if (!difference && panels.length > 1 && trained) facts.unshift(`step ${step.toLocaleString("en")}`);
   if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
   if (grid.down > 1 || grid.across > 1) facts.push(`${mean ? "mean" : "largest"} of ${grid.down} × ${grid.across} per cell`);
   return { title, facts: facts.join(" · ") };

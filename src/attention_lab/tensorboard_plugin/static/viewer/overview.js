@@ -48,7 +48,8 @@ export class Overview {
     const body = this.element.closest(".al-body");
     body?.style.setProperty("--al-heads", `${width}px`);
     body?.toggleAttribute("data-single", heads.length === 1 && modules.length === 1);
-    this.tiles.forEach((tile, at) => this.#show(tile, heads[at].record, scene, size, state.order));
+    const numbered = state.order !== "entropy" || modules.length === 1; // a number says nothing among other modules'
+    this.tiles.forEach((tile, at) => this.#show(tile, heads[at].record, scene, size, numbered));
     this.#select(state, all.some(({ open }) => open));
   }
 
@@ -119,10 +120,10 @@ export class Overview {
   }
 
   /** Describe a head, and paint its map if it is near the visible part of the list. */
-  #show(tile, record, scene, size, order) {
+  #show(tile, record, scene, size, numbered) {
     const { module, head, button } = tile;
     const number = record.headNumber(head);
-    tile.name.textContent = order === "entropy" ? "" : String(number);
+    tile.name.textContent = numbered ? String(number) : "";
     button.style.minWidth = `${size + 4}px`;
     const { entropy, largest } = record.measure(head);
     tile.facts.textContent = Number.isNaN(entropy) ? short(largest) : entropy.toFixed(2);

@@ -34,8 +34,9 @@ export class TextView {
       const { kind, input, output } = record.header;
       const lines = [];
       if (input || output) {
-        const said = [isPicture(input) ? "" : input, output].map((text) => visible(text, 400));
-        lines.push(make("p.al-example", { dir: "auto", textContent: said.filter(Boolean).join("  →  ") }));
+        const said = [isPicture(input) ? "" : input, output].map((text) => visible(text, 400)).filter(Boolean);
+        const texts = said.map((text) => make("bdi", { textContent: text })); // each in its own direction
+        lines.push(make("p.al-example", {}, ...texts.flatMap((text, at) => (at ? ["  →  ", text] : [text]))));
       }
       if (kind !== "regression") {
         const keys = new Tokens(record, "key", kind === "picture" ? 0 : record.keys, this.choose);
