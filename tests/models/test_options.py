@@ -29,7 +29,7 @@ OTHER = {
     "kernel_size": 5,
 }
 WITHOUT_EFFECT = {"dropout", "attention_dropout", "checkpointing"}
-"""In evaluation; see `test_dropout.py` and `parts/test_checkpointing.py`."""
+"""In evaluation; see below, `test_dropout.py` and `parts/test_checkpointing.py`."""
 
 
 def _another(name: str, value: Any) -> Any:
@@ -60,3 +60,11 @@ def test_every_option_changes_what_a_model_computes(kind: Any, option: str) -> N
     usual = {"layers": 2, **MODELS[kind][1]}.get(option, default)
     one, other = _computed(kind), _computed(kind, **{option: _another(option, usual)})
     assert one.keys() != other.keys() or not all(value.equal(other[name]) for name, value in one.items())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_dropout_reaches_the_input_too(kind: Any) -> None:
+    """With all of it dropped, the outputs of training depend on no input."""
+    model = exact_toy(kind, sizes=SIZES.get(kind), layers=2, dropout=1.0).train()
+    first, *others = BATCHES.get(kind, (SOURCE, LENGTHS))
+    assert model(first, *others).allclose(model(first.flip(-1), *others))
