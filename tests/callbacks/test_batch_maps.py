@@ -114,7 +114,8 @@ def test_records_and_pictures_of_a_batch(tmp_path: Path, form: str) -> None:
 
 def test_training_is_the_same_without(tmp_path: Path) -> None:
     plain = _fit([], False)
-    logged = _fit([AttentionMaps(_batch())], TensorBoardLogger(str(tmp_path)))
+    noisy = lambda module, batch: module(batch["x"] + torch.rand(8), batch["padding"])  # noqa: E731
+    logged = _fit([AttentionMaps(_batch(), forward=noisy)], TensorBoardLogger(str(tmp_path)))
     for one, other in zip(plain.parameters(), logged.parameters(), strict=True):
         assert torch.equal(one, other)
     assert plain.frozen.training == logged.frozen.training
