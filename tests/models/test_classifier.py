@@ -138,6 +138,13 @@ def test_cls_reads_the_whole_sequence_under_a_causal_mask() -> None:
     assert _classifier(readout="cls").position_labels(["a"]) == ["[CLS]", "a"]
 
 
+def test_positions_are_those_of_the_data() -> None:
+    learned = _classifier(positions="learned", readout="cls")
+    assert len(learned.encoder.positions.table) == LABELS.length + 1  # type: ignore[union-attr, operator, arg-type]
+    quadratic = _classifier(sizes=PIXELS, positions="quadratic")
+    assert quadratic.encoder.layers[0].attention.relative.grid == PIXELS.grid  # type: ignore[union-attr, operator, index]
+
+
 def test_cls_does_not_move_the_pixels_of_a_grid() -> None:
     with_cls, without = (_classifier(sizes=PIXELS, positions="quadratic", readout=r) for r in ("cls", "mean"))
     with_cls.load_state_dict({**with_cls.state_dict(), **without.encoder.state_dict(prefix="encoder.")})
