@@ -1,9 +1,11 @@
 """The moving average of the weights, against its recursion in Python's floats."""
 
 import pytest
+import pytorch_lightning as pl
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader
 
 from attention_lab.callbacks import AveragedWeights
 from attention_lab.errors import LabError
@@ -33,6 +35,35 @@ def test_it_is_the_recursion(decay: float) -> None:
         kept = min(decay, (1 + n) / (10 + n))
         expected.append(kept * expected[-1] + (1 - kept) * value)
     assert _averages(decay, values) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+class Falling(pl.LightningModule):
+    """Its weight is 0, -1, -2, ... after 0, 1, 2, ... steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def training_step(self, _: Tensor) -> Tensor:
+        return self.weight.clone()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), 1.0)
+
+
+def test_a_training_ends_with_the_average() -> None:
+    module = Falling()
+    trainer = pl.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[AveragedWeights(0.3)],
+    )
+    trainer.fit(module, DataLoader(torch.arange(6)))  # type: ignore[arg-type]
+    assert module.weight.item() == pytest.approx(_averages(0.3, [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0])[-1])
 
 
 def test_the_start_of_a_short_training_is_forgotten() -> None:

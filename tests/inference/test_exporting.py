@@ -199,6 +199,15 @@ def test_an_infinite_output_does_not_hide_differences_of_others() -> None:
         exporting._check(_graph(expected), lambda inputs: expected(*inputs, scale=2), Path("m.pt2"))
 
 
+def test_differences_are_relative_to_the_largest_output_and_shapes_must_agree() -> None:
+    graph = _graph(lambda x: (torch.cat([x, 1e5 * x], -1),))
+    run = graph.expected
+    small = exporting._check(graph, lambda inputs: [run(*inputs)[0] + 1], Path("m.pt2"))
+    assert small == pytest.approx(1e-5)
+    with pytest.raises(LabError, match=r"m.pt2: y has the shape \[1, 1, 2\], not \[1, 2\]$"):
+        exporting._check(graph, lambda inputs: [run(*inputs)[0].unsqueeze(0)], Path("m.pt2"))
+
+
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 def test_a_file_that_cannot_be_written_is_told_before_any_work(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

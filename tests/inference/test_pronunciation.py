@@ -6,11 +6,13 @@ import pytest
 from saved_models import LETTERS, PHONES, transduction
 
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
+from attention_lab.inference import pronunciation
 from attention_lab.inference.pronunciation import LETTER_NAMES, Pronouncer
 
-DICTIONARY = {"hello": ["HH AH0 L OW1", "HH EH0 L OW1", "HH EH1 L OW0"], "zoo": ["Z UW1"]}
+DICTIONARY = {"hello": ["HH AH0 L OW1", "HH EH0 L OW1", "HH EH1 L OW0"], "zoo": ["Z UW1"], "'lo": ["L OW1"]}
 
 
 class Stub:
@@ -34,10 +36,11 @@ class Stub:
 def test_the_dictionary_comes_first_in_the_model_s_phones() -> None:
     stub: Any = Stub()
     pronounce = Pronouncer(stub, DICTIONARY)
-    assert pronounce([["hello"], ["zoo"], ["'hello"]]) == [
+    assert pronounce([["hello"], ["zoo"], ["'hello"], ["'lo"]]) == [
         [("HH AH L OW", 0.0)],
         [("B B B", 0.0)],  # this model does not know Z
         [("HH AH L OW", 0.0)],
+        [("L OW", 0.0)],  # an entry with an apostrophe of its own
     ]
     assert stub.asked == [["zoo"]]
     both = Pronouncer(stub, DICTIONARY, n=5)([["hello"]])
@@ -49,9 +52,18 @@ def test_the_dictionary_comes_first_in_the_model_s_phones() -> None:
 def test_each_part_is_asked_for_once_short_ones_first() -> None:
     stub: Any = Stub()
     pronounce = Pronouncer(stub, {})
-    assert pronounce([["ccc"], ["a", "bb"], ["bb"]]) == [[("B B B", 0.0)], [("B B B", 0.0)], [("B B", 0.0)]]
-    pronounce([["a"], ["ccc"], ["dd"]])
-    assert [one for one in stub.asked if one] == [["a", "bb", "ccc"], ["dd"]]
+    assert pronounce([["aaa"], ["a", "bb"], ["bb"]]) == [[("B B B", 0.0)], [("B B B", 0.0)], [("B B", 0.0)]]
+    pronounce([["a"], ["aaa"], ["dd"]])
+    assert [one for one in stub.asked if one] == [["a", "bb", "aaa"], ["dd"]]
+
+
+def test_a_long_text_is_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pronunciation, "_REMEMBERED", 3)
+    stub: Any = Stub()
+    pronounce = Pronouncer(stub, {})
+    for word in ("a", "bb", "a", "ccc", "a"):
+        assert pronounce([[word]]) == [[(" ".join("B" * len(word)), 0.0)]]
+    assert [one for one in stub.asked if one] == [["a"], ["bb"], ["ccc"], ["a"]]
 
 
 def test_letters_of_abbreviations_have_names() -> None:
@@ -68,8 +80,10 @@ def test_the_n_best_of_parts_are_combined() -> None:
 
 def test_a_model_of_other_sources_is_refused() -> None:
     stub: Any = Stub(source=PHONES)
-    with pytest.raises(LabError, match="g2p needs a model that reads letters"):
-        Pronouncer(stub, {})
+    for codec in (stub.codec, ImageCodec(8, 4, PHONES)):
+        stub.codec = codec
+        with pytest.raises(LabError, match="g2p needs a model that reads letters"):
+            Pronouncer(stub, {})
 
 
 def test_a_real_model_answers(tmp_path: Any) -> None:

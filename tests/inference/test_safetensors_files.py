@@ -116,6 +116,7 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "classifier": (_put("model", "_target_", value="attention_lab.models.MultiHeadClassifier"), "cannot be"),
     "beams": (_put("decoding", "beam_size", value=10**6), "must be from 1 to 1000"),
     "no beams": (_put("decoding", "beam_size", value=True), "needs a beam_size that is a whole number"),
+    "no penalty": (_put("decoding", "length_penalty", value="1"), "a length_penalty such as 1.0"),
     "penalty": (
         _put("decoding", "length_penalty", value=1e300),
         "length_penalty must be from -10 to 10, got 1e.300",

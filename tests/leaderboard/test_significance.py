@@ -80,6 +80,15 @@ def test_of_one_seed_it_is_the_paired_bootstrap() -> None:
     assert found.examples
 
 
+@pytest.mark.parametrize("differences", [[0.2, 0.5, 0.3], [0.4, 0.1, -0.3, 0.2, 0.25]])
+def test_where_examples_do_not_matter_it_is_student_s_t_test(differences: list[float]) -> None:
+    student = compare(differences)
+    found = compare(differences, np.full(200_000, student.mean))
+    half = student.high - student.mean
+    assert (found.low, found.high) == pytest.approx((student.low, student.high), abs=0.02 * half)
+    assert found.p == pytest.approx(student.p, rel=0.03)
+
+
 def test_p_over_resamples_worked_out_by_hand() -> None:
     assert compare([0.1], np.array([-0.1] + [0.1] * 8)).p == pytest.approx(2 * (1 + 1) / (9 + 1))
     assert compare([0.0], np.zeros(9)).p == 1.0

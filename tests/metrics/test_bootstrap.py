@@ -42,9 +42,10 @@ def test_it_is_that_of_scipy() -> None:
     assert bootstrap_interval(edits, lengths) == pytest.approx(tuple(theirs), abs=0.003)
 
 
-def test_of_a_fraction_it_is_binomial() -> None:
-    wrong = np.array([1] * 30 + [0] * 70)
-    ends = stats.binom.ppf([0.025, 0.975], 100, 0.3) / 100
+@pytest.mark.parametrize(("errors", "n"), [(30, 100), (1, 10)])  # with few, some resamples have none
+def test_of_a_fraction_it_is_binomial(errors: int, n: int) -> None:
+    wrong = np.array([1] * errors + [0] * (n - errors))
+    ends = stats.binom.ppf([0.025, 0.975], n, errors / n) / n
     assert bootstrap_interval(wrong, np.ones_like(wrong)) == pytest.approx(ends, abs=0.005)
 
 

@@ -94,12 +94,14 @@ def test_the_commonest_come_first_and_ties_in_a_fixed_order() -> None:
         ([6], [6]),
         ([4, 9], [4, 5]),  # 9 for 5
         ([8], [4]),  # 8 for 4
+        ([4], [8]),  # 4 for 8
     ]
     found = confusions(pairs)
     assert [(tuple(one.edit), one.edit.kind, one.times, one.example) for one in found] == [
         ((5, 9), "substitution", 4, 3),
         ((4, 8), "substitution", 1, 7),
         ((4, 9), "substitution", 1, 4),
+        ((8, 4), "substitution", 1, 8),
         ((5, None), "deletion", 1, 1),
         ((None, 8), "insertion", 1, 2),
     ]

@@ -22,6 +22,7 @@ def test_entropy_leaves_masked_keys_out() -> None:
     torch.testing.assert_close(
         attention_entropy(weights[..., :1, :], mask[0, 0]), torch.full((1, 1), math.log(2))
     )
+    assert attention_entropy(torch.tensor([1.0, 0.0]), torch.tensor([True, True])) == 0  # as sparsemax gives
 
 
 def test_entropy_has_finite_gradients_at_zero() -> None:

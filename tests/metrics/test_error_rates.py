@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.metrics import SequenceErrorRate, TokenErrorRate, edit_distance, nearest
+from attention_lab.metrics.error_rates import sequence_lengths
 from attention_lab.sizes import EOS, PAD
 
 words = st.lists(st.integers(4, 7), max_size=8)
@@ -77,6 +78,14 @@ def test_edit_distances_of_a_batch_are_those_of_its_pairs(pairs: list[tuple[list
         torch.tensor([len(row) for row in second]),
     )
     assert found.tolist() == [plain_distance(*pair) for pair in pairs]
+
+
+def test_any_leading_sizes() -> None:
+    first = torch.tensor([[[4, 5, 6], [4, EOS, PAD]], [[EOS, PAD, PAD], [5, 6, EOS]]])
+    second = first.flip(0)
+    lengths = sequence_lengths(first)
+    assert lengths.tolist() == [[3, 1], [0, 2]]
+    assert edit_distance(first, lengths, second, lengths.flip(0)).tolist() == [[3, 2], [3, 2]]
 
 
 def test_rates_by_hand() -> None:
@@ -183,6 +192,19 @@ def test_unused_slots_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.length.tolist() == [1, 3, 0]
     assert found.slot.tolist() == [2, 0, 0]
     assert found.has_reference.tolist() == [True, True, False]
+
+
+def test_an_unused_slot_is_never_the_nearest() -> None:
+    found = nearest(torch.tensor([[EOS], [EOS]]), references([[[4] * 9], [[4], [5]]]))
+    assert found.distance.tolist() == [9, 1]
+
+
+def test_counts_are_exact_beyond_the_integers_of_float32() -> None:
+    tokens = TokenErrorRate()
+    tokens.numerator += 2**24
+    tokens.denominator += 2**24
+    tokens.update(ended([[4]]), references([[[5]]]))
+    assert tokens.numerator.item() == tokens.denominator.item() == 2**24 + 1
 
 
 def test_an_empty_reference_is_a_reference() -> None:

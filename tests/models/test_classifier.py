@@ -18,7 +18,7 @@ from attention_lab.models import (
     RecurrentClassifier,
     SequenceClassifier,
 )
-from attention_lab.models.parts.readouts import ClassToken, Last
+from attention_lab.models.parts.readouts import ClassToken, Last, make_readout
 from attention_lab.sizes import PAD, ClassificationSizes
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -117,6 +117,17 @@ def test_the_recurrent_encoder_equals_torch(cell: str) -> None:
         assert torch.allclose(found[row, :length], expected[row, :length], atol=1e-12)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_cls_is_a_learned_vector_at_one_end_whose_representation_is_read(causal: bool) -> None:
+    model = _classifier(readout="cls", causal=causal)
+    x, lengths = torch.randint(4, 12, (2, 6)), torch.tensor([6, 4])
+    logits = model(x, lengths)
+    for row, length in enumerate(lengths):
+        parts = [model.readout.token.unsqueeze(0), model.embedding(x[row, :length])]  # type: ignore[union-attr, operator]
+        encoded = model.encoder(torch.cat(parts[::-1] if causal else parts).unsqueeze(0))  # type: ignore[arg-type]
+        assert torch.allclose(logits[row], model.classify(encoded[0, -1 if causal else 0]), atol=1e-12)
+
+
 def test_cls_reads_the_whole_sequence_under_a_causal_mask() -> None:
     model = _classifier(readout="cls", causal=True)
     x = torch.randint(4, 12, (1, 5))
@@ -125,6 +136,13 @@ def test_cls_reads_the_whole_sequence_under_a_causal_mask() -> None:
     assert not torch.allclose(model(x, torch.tensor([5])), model(changed, torch.tensor([5])), atol=1e-6)
     assert model.position_labels(["a", "b"]) == ["a", "b", "[CLS]"]
     assert _classifier(readout="cls").position_labels(["a"]) == ["[CLS]", "a"]
+
+
+def test_positions_are_those_of_the_data() -> None:
+    learned = _classifier(positions="learned", readout="cls")
+    assert len(learned.encoder.positions.table) == LABELS.length + 1  # type: ignore[union-attr, operator, arg-type]
+    quadratic = _classifier(sizes=PIXELS, positions="quadratic")
+    assert quadratic.encoder.layers[0].attention.relative.grid == PIXELS.grid  # type: ignore[union-attr, operator, index]
 
 
 def test_cls_does_not_move_the_pixels_of_a_grid() -> None:
@@ -139,7 +157,7 @@ def test_cls_does_not_move_the_pixels_of_a_grid() -> None:
 
 
 def test_pooling_without_layers_asks_no_query() -> None:
-    x, lengths = torch.randint(4, 12, (2, 6)), torch.tensor([6, 4])
+    x, lengths = torch.randint(4, 12, (3, 6)), torch.tensor([6, 4, 1])
     weight = torch.randn(8).double()
     pools = {
         "mean": lambda row: row.mean(0),
@@ -154,7 +172,7 @@ def test_pooling_without_layers_asks_no_query() -> None:
         with recording(model) as weights:
             logits = model(x, lengths)
         assert list(weights) == []
-        rows = [model.encoder.norm(model.embedding(x[i, :n])) for i, n in enumerate((6, 4))]  # type: ignore[operator]
+        rows = [model.encoder.norm(model.embedding(x[i, :n])) for i, n in enumerate((6, 4, 1))]  # type: ignore[operator]
         pooled = torch.stack([pool(row) for row in rows])
         assert torch.allclose(logits, model.classify(pooled), atol=1e-12)
     with pytest.raises(LabError, match=r"readout=linear has weights for 8 positions, but a sequence has 9"):
@@ -243,6 +261,13 @@ def test_the_last_positions_are_read() -> None:
     assert Last(1)(x, lengths).tolist() == [[4.0, 5.0], [6.0, 7.0]]
     assert Last(2)(x, lengths).tolist() == [[[2.0, 3.0], [4.0, 5.0]], [[0.0, 0.0], [6.0, 7.0]]]
     assert Last(1)(x, torch.tensor([0, 2])).tolist() == [[0.0, 0.0], [8.0, 9.0]]
+
+
+@pytest.mark.parametrize("name", ["mean", "max", "linear", "attention"])
+def test_an_empty_sequence_is_read_as_zero(name: str) -> None:
+    read = make_readout(name, Mechanism(ScaledDot), 4, LABELS, 0.0)
+    found = read(torch.randn(2, 3, 4), torch.tensor([3, 0]))
+    assert found[0].ne(0).all() and found[1].eq(0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -176,10 +176,10 @@ def test_the_search_ends_when_and_only_when_no_live_one_can_win() -> None:
 
 
 def test_a_negative_penalty_does_not_end_the_search_too_soon() -> None:
-    script: dict[tuple[int, ...], dict[int, float]] = {(): {A: 0.9, EOS: 0.1}}
+    script: dict[tuple[int, ...], dict[int, float]] = {(): {A: 0.6, EOS: 0.4}}
     tokens, scores = beam_search(Scripted(script), torch.tensor([[A]]), ONE, 30, 2, -3.0)
-    assert tokens.tolist() == [[A, EOS]]  # as long as allowed it could not win, as short as possible it does
-    assert scores.item() == pytest.approx(math.log(0.9) * (7 / 6) ** 3)
+    assert tokens.tolist() == [[A, EOS]]  # one symbol longer it could not win, as short as possible it does
+    assert scores.item() == pytest.approx(math.log(0.6) * (7 / 6) ** 3)
 
 
 def test_length_penalty_by_hand() -> None:

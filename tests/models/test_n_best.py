@@ -10,7 +10,7 @@ from toys import LENGTHS, SOURCE, exact_toy
 
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
-from attention_lab.models.decoding.search import n_best_search, penalty
+from attention_lab.models.decoding.search import best_first, n_best_search, penalty
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5)
@@ -61,6 +61,13 @@ def test_where_there_are_fewer_the_others_have_no_score() -> None:
     _, scores = n_best_search(model, SOURCE, LENGTHS, 1, 8, 6)
     # Of one symbol: the end, or unfinished, which does not count beside a finished one.
     assert [[math.isfinite(score) for score in row] for row in scores.tolist()] == [[True] + [False] * 5] * 3
+
+
+def test_a_score_that_is_no_number_comes_last() -> None:
+    scores = torch.tensor([[math.nan, -2.0, -math.inf, -1.0]])
+    outputs, found = best_first(torch.tensor([[[4], [5], [6], [7]]]), scores)
+    assert outputs.flatten().tolist() == [7, 5, 4, 6]
+    assert found.tolist() == [[-1.0, -2.0, -math.inf, -math.inf]]
 
 
 @pytest.mark.parametrize(("beams", "n", "name"), [(0, 2, "beam_size"), (2, 0, "n"), (-1, 1, "beam_size")])

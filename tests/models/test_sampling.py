@@ -67,8 +67,9 @@ def test_equal_symbols_leave_exactly_k() -> None:
 
 def test_options_out_of_range_are_refused() -> None:
     for options, message in (
-        ({"temperature": -1.0}, r"task\.temperature must be at least 0, got -1.0"),
-        ({"temperature": float("nan")}, r"task\.temperature must be at least 0, got nan"),
+        ({"temperature": -1.0}, r"task\.temperature must be finite and at least 0, got -1.0"),
+        ({"temperature": float("nan")}, r"task\.temperature must be finite and at least 0, got nan"),
+        ({"temperature": float("inf")}, r"task\.temperature must be finite and at least 0, got inf"),
         ({"top_k": 0}, r"task\.top_k must be at least 1, or null, got 0"),
         ({"top_p": 0.0}, r"task\.top_p must be above 0 and at most 1, got 0.0"),
         ({"top_p": 1.5}, r"task\.top_p must be above 0 and at most 1, got 1.5"),

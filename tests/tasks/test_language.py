@@ -85,7 +85,7 @@ def test_sampling_options_are_used() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": -1}, r"task\.temperature must be at least 0"),
+        ({"temperature": -1}, r"task\.temperature must be finite and at least 0"),
         ({"top_k": 0}, r"task\.top_k must be at least 1"),
         ({"top_p": 2}, r"task\.top_p must be above 0"),
         ({"max_new_tokens": 0}, r"task\.max_new_tokens must be at least 1"),

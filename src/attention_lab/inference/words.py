@@ -44,10 +44,12 @@ def word_parts(word: str, known: Set[str]) -> list[str]:
         dotted = bool(_DOTTED.fullmatch(chunk))
         for part in chunk.split("."):
             letters = _without_quotes(part)
+            if not letters.strip("'"):
+                continue
             capitals = text.isupper() and len(letters) > 1 and not _VOWELS & set(letters)
             if dotted or (capitals and letters.isalpha()):
                 parts += [letter + SPELLED for letter in letters]
-            elif letters.strip("'"):
+            else:
                 parts.append(letters)
     return parts
 

@@ -189,7 +189,6 @@ class Canvas:
         image = Image.fromarray(self.pixels)
         if themed:
             image.putpalette(THEMED.tobytes(), "RGBA")
-            image.info["transparency"] = THEMED[:, 3].tobytes()
         else:
             image.putpalette(PALETTE.tobytes())
         return image

@@ -54,6 +54,15 @@ def test_the_mixture_by_the_formula_with_its_gradients() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
+def test_of_half_precision_the_mixture_is_computed_in_single() -> None:
+    torch.manual_seed(1)
+    copying = Copying(4, 7, torch.tensor(COPIES)).bfloat16()
+    pointers = torch.rand(5, 7).div(7).bfloat16()
+    found = copying(torch.randn(5, 4).bfloat16(), torch.randn(5, 7).bfloat16(), pointers)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.exp().sum(-1), torch.ones(5), rtol=0, atol=1e-6)
+
+
 def test_unknown_symbols_are_copied_as_unknown() -> None:
     model = _model().eval()
     values = model.encode(torch.tensor([[UNK, 4, EOS]]), torch.tensor([3])).values

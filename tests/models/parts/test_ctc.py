@@ -58,6 +58,14 @@ def test_padding_counts_for_nothing_and_the_impossible_neither() -> None:
     assert _loss(annotations[:1], [1], [[4, 5, 6, EOS]]) == 0
 
 
+def test_of_half_precision_the_loss_is_computed_in_single() -> None:
+    head, annotations = _head(), torch.randn(1, 3, SIZE)
+    mask, target = torch.ones(1, 1, 3, dtype=torch.bool), torch.tensor([[4, 5, EOS]])
+    found = head.bfloat16().loss(annotations.bfloat16(), mask, target)
+    expected = head.float().loss(annotations, mask, target)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
+
+
 @pytest.mark.parametrize("model", [Seq2Seq, Transformer])
 def test_models_have_one_where_asked_for(model: type[nn.Module]) -> None:
     sizes = TransductionSizes(7, VOCABULARY)

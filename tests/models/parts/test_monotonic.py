@@ -72,6 +72,11 @@ def test_double_precision_is_kept() -> None:
     torch.testing.assert_close(model(*one), wanted, atol=1e-12, rtol=1e-12)
 
 
+def test_of_half_precision_probabilities_are_computed_in_single() -> None:
+    output = _model().bfloat16()(SOURCE, LENGTHS, TARGET)
+    torch.testing.assert_close(output.exp().sum(-1), torch.ones(TARGET.shape), atol=1e-5, rtol=0)
+
+
 def test_step_by_step_equals_at_once_also_for_selected_rows() -> None:
     model = _model(layers=2)
     together = model(SOURCE, LENGTHS, TARGET)

@@ -52,7 +52,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
-            raise LabError(f"task.temperature must be at least 0, got {self.temperature}")
+            raise LabError(f"task.temperature must be finite and at least 0, got {self.temperature}")
         if self.top_k is not None and self.top_k < 1:
             raise LabError(f"task.top_k must be at least 1, or null, got {self.top_k}")
         if not 0 < self.top_p <= 1:
