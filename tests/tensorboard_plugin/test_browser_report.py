@@ -129,6 +129,15 @@ def test_only_outputs_that_can_be_right_are_marked_as_wrong(browser: Browser, tm
     assert browser.run(marks) == ["right", "wrong"]
 
 
+def test_long_keys_leave_room_for_the_weights_of_a_short_output(browser: Browser, tmp_path: Path) -> None:
+    record = AttentionRecord(
+        np.full((1, 1, 2), 0.5), ["e"], ["Donaudampfschifffahrt", "e"], module="attention"
+    )
+    run = Run("long", records={"example 1/attention": {7: encode(record)}}, samples=[("a", "b", "c")])
+    _open(browser, tmp_path / "report.html", make_page(Heading("title"), [run]), 1)
+    assert browser.run("document.querySelector('.sample canvas').clientWidth") > 39 + 2 * 20  # two cells
+
+
 def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_path: Path) -> None:
     compared = Comparison([SETTINGS], ["2 of 4 runs failed: why"], ["leaderboard.md", "leaderboard.png"])
     page = make_page(Heading("sweep_2026"), _runs(["additive", "dot"]), compared)

@@ -108,13 +108,15 @@ function smallMaps(record, theme, room) {
   const beside = heads.length > 1 && room >= 2 * LEAST + GAP ? 2 : 1;
   const width = Math.min(MOST, (room - GAP * (beside - 1)) / beside - 4);
   const height = heads.length > 1 ? 200 : 320;
-  const box = { x: 0, y: 0, width, height: Math.min(height, 60 + CELL * record.queries) };
+  const tall = (below) => Math.min(height, 21 + below + CELL * record.queries); // with so much room for the keys
   const part = { rows: [0, Infinity], columns: [0, Infinity] };
   const scale = { root: record.keys >= VERY_MANY, maximum: 1 };
   return heads.map((head) => {
     const panel = { record, head };
     const scene = { panels: [panel], part, theme, scale, mean: false, bare: true };
-    const placed = arrange(scene, panel, box);
+    const box = { x: 0, y: 0, width, height: tall(39) };
+    const { below } = arrange(scene, panel, box); // more if the keys are turned
+    const placed = arrange(scene, panel, { ...box, height: tall(below) });
     const [wide, high] = [Math.floor(Math.min(placed.width, width)) + 4, Math.ceil(placed.height)];
     const ratio = Math.min(2, devicePixelRatio || 1);
     const canvas = make("canvas", { width: wide * ratio, height: high * ratio, role: "img" });
