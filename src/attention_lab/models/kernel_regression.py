@@ -115,7 +115,6 @@ class KernelRegression(nn.Module):
             type(attention.score) is Gaussian
             and computes_as(attention.pooling, Soft)
             and computes_as(attention.window, Global)
-            and not (self.training and attention.dropout.p)
             and attention.record is None
             and self.keys.device.type != "mps"  # which has no float64
         )
