@@ -15,10 +15,12 @@ from attention_lab.attention import (
     Epanechnikov,
     Gaussian,
     Global,
+    Hard,
     Laplacian,
     Mechanism,
     QueryFree,
     Window,
+    drawing,
     recording,
 )
 from attention_lab.attention.fast.gaussian import regression
@@ -109,9 +111,27 @@ def _fixed(score: type, width: float) -> KernelRegression:
     return model
 
 
+def test_of_many_samples_some_are_scanned_first_in_large_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_regression, "SAMPLED", 39)
+    x, y = _data(400)
+    chosen, widths = torch.linspace(0, 399, 39).long(), torch.logspace(-1, 3.5, 200) / (x.max() - x.min())
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 400), scan=True)
+    tried = []
+    model.register_forward_hook(lambda *_: tried.append(model.width.item()))
+    model.memorize(x, y)
+    found, count = model.width.item(), len(tried)
+
+    def error(width: float) -> float:
+        model.width.data.fill_(width)
+        return (model(x[chosen], chosen) - y[chosen]).square().mean().item()
+
+    assert found == pytest.approx(min(widths.tolist(), key=error))
+    assert count < len(widths) / 3
+
+
 def test_a_kernel_without_gradient_is_always_scanned() -> None:
-    assert _model(Boxcar).width.item() != 1.0
-    assert _model(Gaussian).width.item() == 1.0
+    assert _model(Boxcar, 70.0).width == _model(Boxcar, 70.0, scan=True).width < 70
+    assert _model(Gaussian, 70.0).width == 70
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-6])
@@ -169,6 +189,20 @@ def test_some_queries_at_a_time_give_what_all_do(
     monkeypatch.setattr(kernel_regression, "PART", 7 * 40)
     for found, right in zip(results(), expected, strict=True):
         torch.testing.assert_close(found, right)
+    with recording(model) as weights:
+        model(x.double()).sum().backward()
+    assert weights["attention"].shape == (1, 1, 40, 40)
+
+
+def test_samples_of_hard_pooling_are_those_of_all_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts would draw again in the backward pass, and the loss is of what was drawn."""
+    monkeypatch.setattr(kernel_regression, "MANY", 1)
+    monkeypatch.setattr(kernel_regression, "PART", 7 * 40)
+    model = KernelRegression(Mechanism(Laplacian, pooling=Hard), RegressionSizes(1, 1, 40))
+    model.memorize(*_data())
+    with drawing(model.attention.pooling) as draws:
+        model(_data()[0])
+    assert len(draws) == 1 and draws[0].log_probability.numel() == 40
 
 
 def test_weights_of_very_many_pairs_are_not_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
