@@ -157,6 +157,8 @@ def test_a_mean_of_the_past_is_what_a_constant_score_gives() -> None:
 def test_generation_with_the_cache_is_that_of_reading_all_anew(positions: str) -> None:
     model = _model(positions=positions)
     assert isinstance(model, Continuable)
+    if positions == "learned":
+        assert len(model.encoder.positions.table) == model.length  # type: ignore[union-attr, arg-type]
     prompts, lengths = _tokens(3, 4), torch.tensor([4, 2, 1])
     uniform = torch.rand(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     outputs = generate(model, prompts, lengths, uniform, Sampling(temperature=2.0))

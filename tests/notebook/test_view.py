@@ -33,6 +33,14 @@ def test_a_notebook_shows_a_frame_that_can_do_nothing_outside_of_itself(view: An
     assert html.unescape(frame[3]) == view.html
 
 
+@pytest.mark.parametrize(
+    ("rows", "given", "pixels"), [(1, None, 520), (8, None, 672), (99, None, 800), (8, 300, 300)]
+)
+def test_the_frame_is_as_high_as_its_rows_need_unless_told(rows: int, given: int | None, pixels: int) -> None:
+    view = attention_lab.show(np.full((rows, 2), 0.5, np.float32), height=given)
+    assert f"height:calc({pixels}px + " in view._repr_html_()
+
+
 def test_the_page_loads_nothing(view: Any) -> None:
     assert "default-src 'none'" in view.html
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", view.html)
