@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from toys import toy
 
-from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism
+from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism, drawing
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
@@ -116,6 +116,37 @@ def test_a_leave_one_out_baseline_is_unbiased(monkeypatch: pytest.MonkeyPatch, w
     wanted = torch.autograd.grad(-exact / 2, parameters, allow_unused=True)
     for got, want in zip(mean, wanted, strict=True):
         torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
+@pytest.mark.parametrize("baseline", [False, True])
+def test_the_loss_of_one_draw_by_the_formula_with_padding(wiring: str, baseline: bool) -> None:
+    target, lengths = torch.tensor([[5, EOS, PAD], [4, 5, EOS]]), (2, 3)
+    pooling = Hard(weight=0.5, entropy=0.1, baseline=baseline)
+    model = _model(pooling, wiring=wiring)
+    pooling.average.fill_(-3.0)
+    torch.manual_seed(1)
+    with drawing(pooling) as draws:
+        likelihood = _likelihood(model(BATCH.source, BATCH.source_lengths, target), target)
+    log_p, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
+    expected = torch.zeros(())
+    for row, length in enumerate(lengths):
+        for step in range(length):
+            affected = likelihood[row, step : step + 1 if wiring == "luong" else length]
+            reward = (affected + 3.0 * baseline).sum().detach()
+            expected = expected - likelihood[row, step] - 0.5 * reward * log_p[row, step]
+            expected = expected - 0.1 * entropy[row, step]
+    mean = (likelihood[0, :2].sum() + likelihood[1].sum()) / 5
+    torch.manual_seed(1)
+    loss, reported = monte_carlo_loss(model, BATCH._replace(target=target), pooling, _likelihood)
+    torch.testing.assert_close(loss, expected / 5)
+    torch.testing.assert_close(reported, -mean)
+    assert pooling.average.item() == pytest.approx(-3.0 + baseline * 0.1 * (mean.item() + 3.0))
+    gradients = (
+        torch.autograd.grad(one, [*model.decoder.attention.parameters()]) for one in (loss, expected / 5)
+    )
+    for found, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, wanted)
 
 
 def _by_hand(model: Seq2Seq, batch: TransductionBatch, path: tuple[int, ...]) -> tuple[Tensor, Tensor]:
