@@ -26,6 +26,7 @@ OTHER = {
     "memory": "final",
     "wiring": "luong",
     "decoder_layers": 1,
+    "key_value_heads": 1,
     "kernel_size": 5,
 }
 WITHOUT_EFFECT = {"dropout", "attention_dropout", "checkpointing"}
