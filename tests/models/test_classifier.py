@@ -18,7 +18,7 @@ from attention_lab.models import (
     RecurrentClassifier,
     SequenceClassifier,
 )
-from attention_lab.models.parts.readouts import ClassToken, Last, make_readout
+from attention_lab.models.parts.readouts import ClassToken, Last
 from attention_lab.sizes import PAD, ClassificationSizes
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -265,8 +265,8 @@ def test_the_last_positions_are_read() -> None:
 
 @pytest.mark.parametrize("name", ["mean", "max", "linear", "attention"])
 def test_an_empty_sequence_is_read_as_zero(name: str) -> None:
-    read = make_readout(name, Mechanism(ScaledDot), 4, LABELS, 0.0)
-    found = read(torch.randn(2, 3, 4), torch.tensor([3, 0]))
+    read = _classifier(readout=name).readout
+    found = read(torch.randn(2, 3, 8, dtype=torch.float64), torch.tensor([3, 0]))
     assert found[0].ne(0).all() and found[1].eq(0).all()
 
 
