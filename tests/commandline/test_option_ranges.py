@@ -42,6 +42,29 @@ def test_values_out_of_range(option: str, message: str) -> None:
         check_ranges(OmegaConf.from_dotlist(["stage=fit", option]))
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "optimizer.lr",
+        "schedule.warmup",
+        "trainer.max_epochs",
+        "task.label_smoothing",
+        "pictures",
+        "model.dropout",
+    ],
+)
+def test_a_variable_of_the_environment_is_text(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "1")
+    config = OmegaConf.from_dotlist(["stage=fit", key + "=${oc.env:MINE}"])
+    with pytest.raises(LabError, match=rf"^{key}: '1' is text, not a number: write .*=\"\${{oc.decode:"):
+        check_ranges(config)
+    check_ranges(OmegaConf.from_dotlist(["stage=fit", key + "=${oc.decode:${oc.env:MINE}}"]))
+
+
+def test_an_interval_of_validation_may_be_a_time() -> None:
+    check_ranges(OmegaConf.create({"stage": "fit", "trainer": {"val_check_interval": "00:00:15:00"}}))
+
+
 def test_a_test_without_batches() -> None:
     with pytest.raises(LabError, match=r"limit_test_batches=0.*: choose a number above 0"):
         check_ranges(OmegaConf.from_dotlist(["stage=test", "trainer.limit_test_batches=0.0"]))

@@ -50,6 +50,8 @@ def _check_refused(done, *parts: str) -> None:
         (["stage=test"], ["ckpt_path="]),
         (["stage=predict", "ckpt_path=none.ckpt"], ["ckpt_path=none.ckpt", "no such file"]),
         (["ckpt_path=none.ckpt", *TOY], ["ckpt_path=none.ckpt", "no such file"]),
+        (["optimizer.lr=${oc.env:NOT_SET}"], ["optimizer.lr: ", "Environment variable 'NOT_SET' not found"]),
+        (["optimizer.lr=${nosuch}"], ["optimizer.lr: Interpolation key 'nosuch' not found"]),
         (["data=pairs"], ["data.train_file", "give all three files, or a single data.file"]),
         ([*TOY, "model.hidden_size=7"], ["model.hidden_size", "even"]),
         (["model=multihead", "model.heads=5"], ["model.d_model=64 must be a multiple of model.heads=5"]),

@@ -31,6 +31,8 @@ FRACTIONS = (
 )
 POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
 """Options of training that must be above 0."""
+TIMES = ("trainer.val_check_interval",)
+"""Numbers that may also be a time, as text."""
 TESTED = "trainer.limit_test_batches"
 """The option that says how much is tested, after training or in `stage=test`."""
 CHOICES = {
@@ -81,4 +83,9 @@ def _check_training(config: DictConfig) -> None:
 
 def _number(config: DictConfig, key: str) -> float | None:
     value = OmegaConf.select(config, key)
+    if isinstance(value, str) and key not in TIMES:
+        decoded = f'{key}="${{oc.decode:${{oc.env:NAME}}}}"'
+        raise LabError(
+            f"{key}: {value[:40]!r} is text, not a number: write {decoded} for a variable of the environment"
+        )
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -15,6 +15,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, QuotedString
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
 
@@ -48,6 +49,12 @@ def split_override(text: str) -> SplitOverride:
 def option_names(texts: Iterable[str]) -> list[str]:
     """The options on a command line, without duplicates."""
     return list(dict.fromkeys(split_override(text).key for text in texts))
+
+
+def as_typed(texts: Any) -> list[str]:
+    """The overrides in a list of OmegaConf, as they were typed: with interpolations, which may be unknown."""
+    typed: Any = OmegaConf.to_container(texts, resolve=False)
+    return typed  # type: ignore[no-any-return]
 
 
 def part_of(key: str) -> str:

@@ -47,11 +47,12 @@ def run(config: DictConfig) -> Any:
     job. The first process of a run copies the console output to `train.log`.
     """
     from attention_lab.commandline.console_log import logged_console
+    from attention_lab.commandline.overrides import as_typed
     from attention_lab.interruption.signals import is_rank_zero
 
     if not is_rank_zero():
         return _run(config)
-    with logged_console(HydraConfig.get().overrides.task, output=config.stage != "predict"):
+    with logged_console(as_typed(HydraConfig.get().overrides.task), output=config.stage != "predict"):
         return _run(config)
 
 
@@ -82,7 +83,8 @@ def _run(config: DictConfig) -> Any:
         write_atomically(folder / PRUNED, f"{pruned}\n")
         return None
     except (LabError, OmegaConfBaseException) as error:
-        reason = first_line(error)
+        option = error.full_key if isinstance(error, OmegaConfBaseException) else None
+        reason = f"{option}: {first_line(error)}" if option else first_line(error)
         if HydraConfig.get().mode == RunMode.RUN:
             with suppress(LabError, OSError):  # the disk may be full
                 alone = signals.is_rank_zero() and not in_sweep()

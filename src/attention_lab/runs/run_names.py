@@ -7,7 +7,7 @@ from typing import Any
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from attention_lab.commandline.overrides import option_names, quote
+from attention_lab.commandline.overrides import as_typed, option_names, quote
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.config_parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
@@ -27,7 +27,7 @@ def register_resolvers() -> None:
     def run_name(*, _root_: DictConfig) -> str:
         """The name of the folder of the run that this configuration describes."""
         hydra = _root_.hydra
-        given = option_names(hydra.overrides.task)
+        given = option_names(as_typed(hydra.overrides.task))
         return folder_name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
 
     def name_of_job(*, _root_: DictConfig) -> str:
