@@ -140,6 +140,7 @@ HOSTILE = {
     "index": "CREATE INDEX i ON runs (hex(artifact_uri))",
     "virtual": "CREATE VIRTUAL TABLE t USING fts5(a)",
     "chain": "CREATE TABLE t (a INT, b INT AS (a+a), c INT AS (b+b), d INT AS (c+c) NOT NULL)",
+    "computed": "CREATE TABLE t (a INT, stored INT AS (a+a+a), CHECK (stored + stored + stored != 1))",
 }
 
 
