@@ -70,6 +70,11 @@ def content() -> dict[str, Any]:
         ("task.length_penalty", 1e30, "task.length_penalty must be from -10 to 10, got 1e+30"),
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
         ("task._target_", "attention_lab.models.Seq2Seq", "as its task"),
+        (
+            "data._target_",
+            "attention_lab.data.synthetic.listops.Grammar",
+            "as its data, which is not a DataM",
+        ),
         ("model._target_", "attention_lab.data.Reverse", "as its model"),
         (
             "normalizer._target_",

@@ -51,6 +51,20 @@ from attention_lab.untrusted.run_configuration import check_run
                 ("optimizer", "attention_lab.models.KernelRegression"),
             )
         ),
+        *(
+            (
+                f"{part}._target_",
+                f"attention_lab.{target}",
+                f"as its {part}, which is not a {base}: it is not",
+            )
+            for part, target, base in (
+                ("data", "data.synthetic.listops.Grammar", "DataModule"),
+                ("data", "data.graph.LabelledGraph", "DataModule"),
+                ("task", "tasks.language.Perplexity", "Task"),
+                ("model", "models.specs.recurrent.Seq2SeqSpec", "Module"),
+                ("window", "attention.windows.Span", "Module"),
+            )
+        ),
         (
             "callbacks.checkpoint._target_",
             "attention_lab.callbacks.Pruning",

@@ -55,6 +55,12 @@ SUBPACKAGES = {
     "pooling": "attention.pooling",
 }
 """The module or subpackage that defines the classes of each part from which a trained model is rebuilt."""
+_BASES = {
+    "data": "attention_lab.data.reading.datamodule.DataModule",
+    "task": "attention_lab.tasks.task.Task",
+}
+_MODULE = "torch.nn.modules.module.Module"
+"""The base of each part's classes, by name: Lightning, which some of them need, is slow to import."""
 
 
 def is_listed(target: str) -> bool:
@@ -94,6 +100,8 @@ def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[st
 def check_subpackage(part: Any, name: str, source: str) -> None:
     """Reject a part that is not built from a class, or from a class of this package with another purpose.
 
+    A subpackage has other classes, too, whose options may take any time: the grammar of `ListOps`, for one.
+
     Args:
         part: the options of the part, with its class as `_target_`, which is already checked.
         name: its name, one of `SUBPACKAGES`; classes of other packages are not restricted.
@@ -108,6 +116,16 @@ def check_subpackage(part: Any, name: str, source: str) -> None:
         raise LabError(
             f"{source} names {target[:200]!r} as its {name}, which is not in {subpackage}: it is not loaded"
         )
+    base = _BASES.get(name, _MODULE)
+    if target.startswith("attention_lab.") and base not in _names_of_bases(class_of(target)):
+        kind = base.rpartition(".")[2]
+        raise LabError(
+            f"{source} names {target[:200]!r} as its {name}, which is not a {kind}: it is not loaded"
+        )
+
+
+def _names_of_bases(part: type) -> list[str]:
+    return [f"{base.__module__}.{base.__qualname__}" for base in part.__mro__]
 
 
 def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequence[str]) -> None:
