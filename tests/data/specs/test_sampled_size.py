@@ -26,7 +26,7 @@ def _check(name: str, given: tuple[str, ...] = (), **options: Any) -> None:
         ),
         ("synthetic.toy.Copy", {"train_size": HUGE}, "data.train_size=10000000 would make"),
         ("Sort", {"max_length": 100_000}, "data.max_length=100000 would"),
-        ("Repeat", {"vocabulary": 4 * HUGE}, "data.vocabulary"),
+        ("Repeat", {"vocabulary": HUGE}, "data.vocabulary"),
         ("Sine", {"validation_size": HUGE}, "data.validation_size"),
         ("Sentences", {"train_size": HUGE}, "data.train_size"),
         ("ListOps", {"test_size": 1, "train_size": 1, "max_length": 100_000}, "data.max_length"),
