@@ -82,7 +82,8 @@ class _Steps(Module):
     losses: ClassVar = [6.0, 2.0, 1.0, 0.5, 0.25, 0.0]
 
     def training_step(self, batch: Tensor) -> Tensor:
-        self.log("train/loss", self.losses[self.global_step], prog_bar=True, batch_size=1)
+        self.training_loss = torch.tensor(self.losses[self.global_step])
+        self.log("train/loss", self.training_loss, prog_bar=True, batch_size=1)
         return self.weight * 0
 
 
@@ -111,6 +112,18 @@ def test_the_training_loss_is_the_mean_over_the_epoch_also_if_it_was_interrupted
         _steps(tmp_path, tmp_path / f"step={step}.ckpt")
         resumed = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert [row[2] for row in resumed if "/2" in row[0]] == ["3", "0.2500"][step // 3 :]
+
+
+def test_a_step_does_not_wait_for_the_value_of_its_loss() -> None:
+    progress, module = Progress(), Module()
+    module.training_loss = torch.ones((), device="meta")  # whose value cannot be read
+    trainer = pl.Trainer(logger=False, accelerator="cpu", callbacks=[progress], enable_checkpointing=False)
+    progress.on_sanity_check_start(trainer, module)
+    progress.train_progress_bar = progress.init_train_tqdm()
+    for index in range(30):
+        progress.on_train_batch_end(trainer, module, None, None, index)
+    with pytest.raises(RuntimeError, match="meta"):
+        progress.state_dict()
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])

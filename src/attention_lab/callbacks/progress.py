@@ -88,14 +88,15 @@ class Progress(TQDMProgressBar):
         self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}", refresh=False)
         self.train_progress_bar.reset(convert_inf(self.total_train_batches))
 
-    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Add the loss of the step to those of the epoch."""
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
+        """Add the loss of the step to those of the epoch, on its device, without waiting for its value."""
         if self._losses.epoch != trainer.current_epoch:
             self._losses = _Losses(trainer.current_epoch)
-        if (loss := trainer.callback_metrics.get(LOSS)) is not None:
-            self._losses.total = self._losses.total + loss  # stays on the device
+        if (loss := getattr(pl_module, "training_loss", None)) is not None:
+            self._losses.total = self._losses.total + loss.float()
             self._losses.steps += 1
-        super().on_train_batch_end(trainer, *args)
+        if not self.train_progress_bar.disable:
+            super().on_train_batch_end(trainer, pl_module, *args)
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException

@@ -71,7 +71,7 @@ class LabelPrediction(Task):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
         loss = _cross_entropy(self.logits(batch), batch.labels, self.label_smoothing)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.labels))
+        self.log_training_loss(loss, len(batch.labels))
         return loss
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:

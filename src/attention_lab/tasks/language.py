@@ -86,7 +86,7 @@ class LanguageModeling(Task):
     def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
         """Cross entropy of each symbol given the symbols before it."""
         loss = cross_entropy(self.model(batch.tokens[:, :-1]), batch.tokens[:, 1:], self.label_smoothing)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.tokens))
+        self.log_training_loss(loss, len(batch.tokens))
         return loss
 
     def validation_step(self, batch: LanguageBatch, batch_idx: int) -> None:

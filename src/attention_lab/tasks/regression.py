@@ -82,7 +82,7 @@ class Regression(Task):
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
         """Mean or sum of the squared leave-one-out errors, standardised if the data is."""
         loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets, reduction=self.reduction)
-        self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.inputs))
+        self.log_training_loss(loss, len(batch.inputs))
         # A constant kernel has no parameters, so there is no gradient.
         return loss if loss.requires_grad else None
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytorch_lightning as pl
 from pytorch_lightning.utilities import move_data_to_device
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -45,6 +45,8 @@ class Task(pl.LightningModule):
     """The format of the pictures that `write_artifacts` writes."""
     headlines: tuple[str, ...] = ()
     """The test metrics by which runs are compared."""
+    training_loss: Tensor | None = None
+    """The loss of the last training step, on its device."""
 
     def __init__(
         self,
@@ -80,6 +82,11 @@ class Task(pl.LightningModule):
             )
         schedule = self.make_schedule(optimizer, int(steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def log_training_loss(self, loss: Tensor, examples: int) -> None:
+        """Log the loss of a training step as `train/loss`, and keep it for the mean over the epoch."""
+        self.training_loss = loss.detach()
+        self.log("train/loss", self.training_loss, prog_bar=True, batch_size=examples)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the recipe, as plain values that load with `weights_only=True`."""

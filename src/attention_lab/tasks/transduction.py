@@ -134,7 +134,7 @@ class Transduction(SequenceGeneration, Task):
             loss = reported = enumerated_loss(model, batch, model.latent, self._log_likelihood)
         else:
             loss, reported = self._supervised_loss(batch)
-        self.log("train/loss", reported, prog_bar=True, batch_size=len(batch.source))
+        self.log_training_loss(reported, len(batch.source))
         return loss
 
     def _supervised_loss(self, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
