@@ -13,7 +13,7 @@ from torchmetrics import Metric
 
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
-from attention_lab.data.reading.loading import BucketBatches
+from attention_lab.data.reading.bucketing import BucketBatches
 from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
 from attention_lab.run_files import LAST

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention_lab.data.reading.loading import BucketBatches, loader
+from attention_lab.data.reading.bucketing import BucketBatches, loader
 from attention_lab.data.reading.splits import TransductionSplit
 from attention_lab.errors import LabError
 
