@@ -215,10 +215,10 @@ def to_csv(sections: Sequence[Section]) -> str:
     rows: list[list[Any]] = [[*named, *keys, "n", *ends, *versus]]
     for section in sections:
         for row in section.rows:
-            found = [row.setting.estimate(metric) for metric in metrics]
-            ranges = [row.setting.interval(metric) for metric in metrics]
-            values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
-            filled = [_filled(value) for four in values for value in four]
+            filled: list[float | str] = []
+            for metric in metrics:
+                found = row.setting.estimate(metric)
+                filled += map(_filled, (found.mean, found.sd, *row.setting.interval(metric)))
             where = [section.name] if named else []
             options = [row.setting.options.get(key, "") for key in keys]
             n = row.setting.estimate(section.metrics[0]).n
