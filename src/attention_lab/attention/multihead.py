@@ -141,7 +141,7 @@ class MultiHead(nn.Module):
             query, key, value = self._split_all(packing.unpack(projected))
             memory = self._repeated(self._remember(key, value, packing.mask, causal, 0))
             query, bias = self._with_positions(query, memory, 0)
-            self.attention.look(query, memory, bias=bias)
+            self.attention.record_weights(query, memory, bias=bias)
         with self.attention.unrecorded():
             return torch.cat([self._heads(one, None, causal).squeeze(0) for one in packing.split(projected)])
 
