@@ -24,7 +24,7 @@ STATE = "attention_lab_state"
 
 
 class Resumable(pl.Callback):
-    """Saves `last.ckpt` between two batches, and resumes from there with the same results as uninterrupted.
+    """Saves `last.ckpt` between two batches; from there, a resumed run gives the results of an unbroken one.
 
     Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. This callback
     adds the position in the epoch's batches, the metrics so far and the lengths of the log files. For each

@@ -34,8 +34,8 @@ _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors raised while a part is built into a LabError that names the option, or else the part.
 
-    So are errors that Lightning's code or PyTorch's optimisers raise later for a value that they cannot use,
-    such as a divisor of 0. Errors from the user's own code, and all others, are left unchanged.
+    The same goes for errors that Lightning's code or PyTorch's optimisers raise later for a value that they
+    cannot use, such as a divisor of 0. All others, such as those in the user's code, are left unchanged.
     """
     try:
         yield
