@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from counted_operators import Operators
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attention_lab.attention import (
     Additive,
@@ -109,6 +110,40 @@ def test_a_small_fused_call_has_no_operators_for_what_it_does_not_need() -> None
     mask[1] = False
     memory = attention.remember(x, mask=mask)
     assert torch.equal(attention(x, memory)[::2], context[::2]) and not attention(x, memory)[1].any()
+
+
+_LEADING = (2, 3, 4)
+_MASKS = {
+    "no mask": None,
+    "padding": torch.arange(7) < torch.tensor([7, 4, 0, 1, 7, 5]).view(2, 3, 1, 1, 1),
+    "of each example": torch.rand(2, 1, 1, 6, 7, generator=torch.Generator().manual_seed(0)) < 0.5,
+    "of each head": torch.rand(1, 1, 4, 6, 7, generator=torch.Generator().manual_seed(0)) < 0.5,
+    "of all": torch.arange(7).expand(6, 7) <= torch.arange(6).unsqueeze(1),
+}
+
+
+@pytest.mark.parametrize("shared", [(2, 3, 1), (2, 1, 4), (1, 1, 4), _LEADING])
+@pytest.mark.parametrize("mask", _MASKS)
+def test_more_than_four_dimensions_stay_on_the_fused_kernel(mask: str, shared: tuple[int, ...]) -> None:
+    """As for the windows of an image, or groups of heads; the plain kernel holds the weights of all pairs."""
+    torch.manual_seed(0)
+    attention = Mechanism(ScaledDot)(SIZE, SIZE)
+    query, key, value, bias = (
+        torch.randn(*shape, requires_grad=True)
+        for shape in ((*_LEADING, 6, SIZE), (*shared, 7, SIZE), (*shared, 7, 3), (4, 6, 7))
+    )
+    upstream = torch.randn(*_LEADING, 6, 3)
+    for given in (None, bias.detach()):  # the kernel has no gradient for a bias
+        memory = attention.remember(key, value, _MASKS[mask])
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            found = attention(query, memory, bias=given)
+        expected = attention.weights(query, memory, bias=given) @ value
+        assert torch.allclose(found, expected, atol=1e-6)
+        of_found, of_expected = (
+            torch.autograd.grad(y, (query, key, value), upstream, retain_graph=True)
+            for y in (found, expected)
+        )
+        assert all(map(partial(torch.allclose, atol=1e-5), of_found, of_expected))
 
 
 @pytest.mark.parametrize("score", [ScaledDot, Additive])

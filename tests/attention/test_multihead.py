@@ -2,20 +2,31 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import prune
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_lab.attention import (
     Additive,
+    Band,
+    Constant,
     Cosine,
+    Dot,
+    Entmax15,
     Gaussian,
     Linear,
     Mechanism,
     MultiHead,
     ScaledDot,
+    Sigmoid,
+    SinkSoftmax,
+    Softmax,
+    Sparsemax,
     causal_mask,
     lengths_mask,
     recording,
@@ -169,18 +180,29 @@ def _with_all_keys(layer: MultiHead) -> MultiHead:
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
-@pytest.mark.parametrize("score", [ScaledDot, Linear, Cosine, Additive, Gaussian])
+@pytest.mark.parametrize(
+    ("mechanism", "causal"),
+    [
+        *((Mechanism(score), True) for score in (ScaledDot, Linear, Cosine, Additive, Gaussian)),
+        *((Mechanism(score), False) for score in (ScaledDot, Linear, Cosine, Constant, Additive)),
+        *((Mechanism(Dot, normalizer=kind), False) for kind in (Sparsemax, Entmax15, Sigmoid, SinkSoftmax)),
+        (Mechanism(Dot, window=partial(Band, width=1)), False),
+    ],
+)
 def test_grouped_queries_share_the_keys_and_values_of_their_group(
-    score: type, positions: str, groups: int
+    mechanism: Mechanism, causal: bool, positions: str, groups: int
 ) -> None:
     torch.manual_seed(0)
     relative = make_relative(positions, 4, 2)
-    layer = MultiHead(Mechanism(score), 8, 4, relative=relative, key_value_heads=groups).double()
+    layer = MultiHead(mechanism, 8, 4, relative=relative, key_value_heads=groups).double()
+    if isinstance(layer.attention.normalizer, SinkSoftmax):
+        nn.init.normal_(layer.attention.normalizer.sink)
     full, x = _with_all_keys(layer), torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
     mask = lengths_mask(torch.tensor([5, 2, 0]), 5)
     with recording(layer) as weights, recording(full) as expected_weights:
-        found, expected = layer(x, mask, causal=True), full(x, mask, causal=True)
+        found, expected = layer(x, mask, causal=causal), full(x, mask, causal=causal)
     assert torch.allclose(found, expected, atol=1e-12)
+    assert torch.equal(layer(x, mask, causal=causal), found)
     assert torch.allclose(weights["attention"], expected_weights["attention"], atol=1e-12)
     upstream = torch.randn_like(found)
     of_found, of_expected = (torch.autograd.grad(y, x, upstream)[0] for y in (found, expected))
@@ -201,6 +223,31 @@ def test_multi_query_attention_remembers_one_head_piece_by_piece(score: type, re
         found.append(layer.attend(x[:, start:end], memory, offset=start))
     assert memory.keys.shape[1] == memory.value.shape[1] == remembered
     assert torch.allclose(torch.cat(found, 1), layer(x, causal=True), atol=1e-12)
+
+
+class _Largest(TorchDispatchMode):
+    """The most memory that one tensor has taken, in numbers."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for x in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(x, Tensor):
+                self.numbers = max(self.numbers, x.untyped_storage().nbytes() // x.element_size())
+        return result
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("normalizer", [Softmax, Sparsemax])
+def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: str, groups: int) -> None:
+    relative, mechanism = make_relative(positions, 8, 16), Mechanism(ScaledDot, normalizer=normalizer)
+    layer = MultiHead(mechanism, 128, 8, relative=relative, key_value_heads=groups)
+    memory = layer.remember(torch.randn(8, 400, 128), causal=True)
+    with _Largest() as largest:
+        layer.attend(torch.randn(8, 1, 128), memory, offset=399)
+    assert 0 < largest.numbers <= memory.keys.numel() + memory.value.numel()
 
 
 def test_groups_of_heads_have_the_same_size() -> None:

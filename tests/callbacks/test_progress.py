@@ -3,6 +3,8 @@
 import gc
 import re
 import sys
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import pytorch_lightning as pl
@@ -72,6 +74,43 @@ def test_one_row_for_each_epoch_counted_from_one(
     assert [row.split()[0] for row in rows] == [f"{epoch}/6" for epoch in range(1, 7)]
     assert [row.split()[2] for row in rows] == ["1,234", "0.5000", "0.2500", "0.2500", "0.2500", "0.2500"]
     assert {len(row) for row in [header, *rows]} == {len(header)}
+
+
+class _Steps(Module):
+    """Trains for two epochs of three steps, each with its own loss."""
+
+    losses: ClassVar = [6.0, 2.0, 1.0, 0.5, 0.25, 0.0]
+
+    def training_step(self, batch: Tensor) -> Tensor:
+        self.log("train/loss", self.losses[self.global_step], prog_bar=True, batch_size=1)
+        return self.weight * 0
+
+
+def _steps(folder: Path, ckpt_path: Path | None = None) -> None:
+    """Train and save every step, or continue from a checkpoint in the middle of an epoch."""
+    trainer = pl.Trainer(
+        max_epochs=2,
+        logger=False,
+        accelerator="cpu",
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        callbacks=[Progress(), ModelCheckpoint(folder, "{step}", save_top_k=-1, every_n_train_steps=1)],
+    )
+    trainer.fit(_Steps(), DataLoader([torch.zeros(1)] * 3), DataLoader([torch.zeros(1)]), ckpt_path=ckpt_path)
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+@pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch ended")
+def test_the_training_loss_is_the_mean_over_the_epoch_also_if_it_was_interrupted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _steps(tmp_path)
+    unbroken = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in unbroken[1:]] == ["3", "0.2500"]
+    for step in (2, 4):
+        _steps(tmp_path, tmp_path / f"step={step}.ckpt")
+        resumed = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [row[2] for row in resumed if "/2" in row[0]] == ["3", "0.2500"][step // 3 :]
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])

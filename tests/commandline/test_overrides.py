@@ -93,6 +93,15 @@ def test_a_folder_that_is_none_is_refused(argument: str) -> None:
         choice_checks.check_choices([argument], CONF)
 
 
+def test_a_folder_in_a_variable_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    argument = "hydra.run.dir=${oc.env:MINE}/x"
+    monkeypatch.delenv("MINE", raising=False)
+    with pytest.raises(LabError, match=r"^hydra\.run\.dir=.*: the environment variable MINE is not set$"):
+        choice_checks.check_choices([argument], CONF)
+    monkeypatch.setenv("MINE", "logs")
+    choice_checks.check_choices([argument], CONF)
+
+
 def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it() -> None:
     own = r"for a class of your own, add pooling\._target_=my_package\.Mine to one of these$"
     with pytest.raises(LabError, match=rf"unknown: choose exact, gumbel, hard, monotonic, soft; {own}"):

@@ -125,7 +125,7 @@ class Attention(nn.Module):
         """
         check_query(query, memory, self.score.query_size, bias)
         call = Call(self.window, query, memory, offset, bias)
-        path = fast_path(self, call) if self._has_the_formula() else None
+        path = fast_path(self, call) if self.has_the_formula() else None
         if path is not None:
             context = path.context()
             self.record_weights(query, memory, offset=offset, bias=bias)
@@ -167,7 +167,7 @@ class Attention(nn.Module):
         if self.record is not None:
             self.record.record_call(self.weigh, Call(self.window, query, memory, offset, bias))
 
-    def _has_the_formula(self) -> bool:
+    def has_the_formula(self) -> bool:
         """Whether no subclass has overridden a step of the formula, nor this object alone."""
         kind, own = type(self), self.__dict__
         inherited = kind.weigh is Attention.weigh and kind.pool is Attention.pool

@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
 from attention_lab.attention.part_checks import shape_or_kind
 from attention_lab.attention.scores import Score
@@ -30,6 +31,13 @@ class Memory(NamedTuple):
     value: Tensor
     mask: Tensor | None
     causal: bool = False
+
+    def hides_later_keys(self, offset: int) -> bool:
+        """Whether the causal order hides any key from queries at `offset`, `offset + 1`, ...
+
+        Without values, as in compiled or traced code, True for every causal memory: sizes may change later.
+        """
+        return self.causal and (offset < self.value.shape[-2] - 1 or not has_values(self.value))
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, for example for the beams of a search."""
@@ -76,7 +84,7 @@ class Call:
         """The mask, causal order and window combined; computed on first access."""
         if self._span is None:
             keys, mask = self.memory.keys.shape[-2], self.memory.mask
-            if self.memory.causal:
+            if self.memory.hides_later_keys(self.offset):
                 earlier = causal_mask(self.query.shape[-2], keys, self.query.device, offset=self.offset)
                 mask = earlier if mask is None else mask & earlier
             span = self.window(self.query, keys, mask, self.offset)

@@ -6,12 +6,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.attention import Mechanism, check_mechanism
+from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory, check_tensors
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
-from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys
+from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys, treats_heads_alike
+from attention_lab.attention.windows import Global
 from attention_lab.errors import LabError
 
 
@@ -22,7 +23,8 @@ class MultiHead(nn.Module):
 
     Grouped-query attention (2305.13245, section 2.2) has G < H heads of keys and values, each shared by H / G
     heads of queries; multi-query attention (1911.02150) has one. Unless the score has parameters, only these
-    G heads are remembered.
+    G heads are remembered, and where all queries see the same keys, as in a step of decoding, they are not
+    copied for each head.
 
     Args:
         mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.
@@ -161,7 +163,9 @@ class MultiHead(nn.Module):
         return memory._replace(keys=self._repeat(memory.keys), value=self._repeat(memory.value))
 
     def _repeat(self, x: Tensor) -> Tensor:
-        """`[B, G, K, f]` to `[B, H, K, f]`."""
+        """`[B, G, K, f]` to `[B, H, K, f]`; a single head is not copied."""
+        if self.key_value_heads == 1:
+            return x.expand(-1, self.heads, -1, -1)
         return x.repeat_interleave(self.heads // self.key_value_heads, 1)
 
     def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
@@ -172,10 +176,42 @@ class MultiHead(nn.Module):
         return self.relative.rotate(query, offset), bias
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
-        memory = self._repeated(memory)
+        if self._may_share(query, memory, offset):
+            contexts = self._share(query, memory, offset)
+        else:
+            memory = self._repeated(memory)
+            query, bias = self._with_positions(query, memory, offset)
+            contexts = self.attention(query, memory, offset=offset, bias=bias)
+        return contexts.transpose(1, 2).flatten(-2)
+
+    def _may_share(self, query: Tensor, memory: Memory, offset: int) -> bool:
+        """Whether all queries of a group may be attended to as the rows of one head."""
+        attention, mask = self.attention, memory.mask
+        return (
+            memory.keys.shape[1] < self.heads
+            and not memory.hides_later_keys(offset)
+            and (mask is None or (mask.shape[-2] == 1 and mask.shape[-3:-2] in ((), (1,))))
+            and computes_as(attention, Attention)
+            and attention.has_the_formula()
+            and computes_as(attention.window, Global)
+            and treats_heads_alike(attention.score, attention.normalizer, attention.pooling)
+        )
+
+    def _share(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
+        """The contexts of the heads, `[B, H, Q, dv]`, without a copy of keys and values for each."""
         query, bias = self._with_positions(query, memory, offset)
-        contexts = self.attention(query, memory, offset=offset, bias=bias)
-        return contexts.transpose(1, 2).flatten(-2)  # type: ignore[no-any-return]
+        if self.attention.record is not None:
+            self.attention.record_weights(query, self._repeated(memory), offset=offset, bias=bias)
+        batch, heads, queries, _ = query.shape
+        rows = self.key_value_heads, heads // self.key_value_heads * queries
+        if bias is not None:
+            bias = bias.expand(*bias.shape[:-3], heads, queries, -1)
+            bias = bias.reshape(*bias.shape[:-3], *rows, bias.shape[-1])
+        with self.attention.unrecorded():
+            contexts: Tensor = self.attention(
+                query.reshape(batch, *rows, query.shape[-1]), memory._replace(causal=False), bias=bias
+            )
+        return contexts.reshape(batch, heads, queries, contexts.shape[-1])
 
     def _split_all(self, projected: Tensor) -> tuple[Tensor, ...]:
         """The heads of queries, keys and values."""

@@ -21,10 +21,12 @@ from attention_lab.attention.normalizers import (
     Sparsemax,
 )
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
-from attention_lab.attention.scores import Score
+from attention_lab.attention.scores import Constant, Cosine, Dot, Linear, ScaledDot, Score
 
 Part = TypeVar("Part", bound=nn.Module)
 
+_SCORES = (Dot, ScaledDot, Cosine, Linear, Constant)
+"""Scores without parameters."""
 _NORMALIZERS = (Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid)
 _POOLINGS = (Soft, Hard, Gumbel, Exact, Monotonic)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -55,6 +57,21 @@ def scale_and_sink_of(normalizer: Normalizer) -> tuple[float | Tensor | None, Te
 def _of_all_keys(scale: float | Tensor | None) -> float | Tensor | None:
     """A factor, unless it differs between keys."""
     return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
+
+
+def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module) -> bool:
+    """Whether the context of a query is known not to depend on its head, nor on the queries beside it.
+
+    Then the queries of several heads may be attended to as the rows of one.
+    """
+    own = [getattr(normalizer, name, None) for name in ("temperature", "sink")]
+    return (
+        type(score) in _SCORES
+        and not _is_altered(score)
+        and any(computes_as(normalizer, kind) for kind in _NORMALIZERS)
+        and all(x.numel() == 1 for x in own if isinstance(x, Tensor))
+        and computes_as(pooling, Soft)
+    )
 
 
 def ignores_hidden_keys(normalizer: Normalizer, pooling: nn.Module | None = None) -> bool:

@@ -2,12 +2,14 @@
 
 import sys
 import time
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
+from torch import Tensor
 
 from attention_lab.text_tables import console_width, metric_name, number
 
@@ -21,8 +23,8 @@ GAP = "  "
 class Progress(TQDMProgressBar):
     """A progress bar for the training epoch, on terminals only, and a row of metrics after each validation.
 
-    The row shows the training loss, the monitored metric and as many of the other validation metrics as
-    fit the width of the console.
+    The row shows the training loss (the mean over the epoch's steps so far), the monitored metric and as many
+    of the other validation metrics as fit the width of the console.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -33,6 +35,20 @@ class Progress(TQDMProgressBar):
         self.start = 0.0
         self.columns: dict[str, int] = {}
         self.known: set[str] = set()
+        self._losses = _Losses()
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Forget the losses of earlier training, before those of a resumed epoch are loaded."""
+        super().setup(trainer, pl_module, stage)
+        self._losses = _Losses()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch's losses so far, as numbers."""
+        return vars(self._losses) | {"total": float(self._losses.total)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue the mean of an interrupted epoch."""
+        self._losses = _Losses(**state_dict)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock and a new table."""
@@ -72,6 +88,15 @@ class Progress(TQDMProgressBar):
         self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}", refresh=False)
         self.train_progress_bar.reset(convert_inf(self.total_train_batches))
 
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
+        """Add the loss of the step to those of the epoch."""
+        if self._losses.epoch != trainer.current_epoch:
+            self._losses = _Losses(trainer.current_epoch)
+        if (loss := trainer.callback_metrics.get(LOSS)) is not None:
+            self._losses.total = self._losses.total + loss  # stays on the device
+            self._losses.steps += 1
+        super().on_train_batch_end(trainer, *args)
+
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
@@ -93,7 +118,10 @@ class Progress(TQDMProgressBar):
             return
         seconds = int(time.perf_counter() - self.start)
         cells = {"epoch": _epoch(trainer), "elapsed": _clock(seconds)}
-        cells |= {metric_name(name): number(value) for name, value in _metrics(trainer).items()}
+        metrics = _metrics(trainer)
+        if LOSS in metrics and self._losses.steps:
+            metrics[LOSS] = float(self._losses.total) / self._losses.steps
+        cells |= {metric_name(name): number(value) for name, value in metrics.items()}
         if any(name not in self.known for name in cells):
             self.known.update(cells)
             self.columns = _columns(cells, trainer.max_epochs or 0)
@@ -114,6 +142,15 @@ class Progress(TQDMProgressBar):
                     f"Stopped after epoch {callback.stopped_epoch + 1}: {monitored} has not improved "
                     f"in {callback.patience} epochs"
                 )
+
+
+@dataclass
+class _Losses:
+    """The sum of the training losses of an epoch's steps."""
+
+    epoch: int = 0
+    total: Tensor | float = 0.0
+    steps: int = 0
 
 
 def _print(line: str) -> None:

@@ -1,6 +1,7 @@
 """Check the chosen groups and the ranges of options before importing anything heavy."""
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -85,10 +86,15 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
 
 
 def _check_run_folder(argument: str) -> None:
-    """Raise LabError if the folder of a run or sweep is null or a list."""
+    """Raise LabError if the folder of a run or sweep is null, a list, or in a variable that is not set."""
     _, key, value = split_override(argument)
-    if key in ("hydra.run.dir", "hydra.sweep.dir") and (value == "null" or value.startswith(("[", "{"))):
+    if key not in ("hydra.run.dir", "hydra.sweep.dir"):
+        return
+    if value == "null" or value.startswith(("[", "{")):
         raise LabError(f"{argument}: give a folder, such as {key}=logs/mine, or leave the option out")
+    for name in re.findall(r"\$\{oc\.env:(\w+)\}", value):
+        if name not in os.environ:
+            raise LabError(f"{argument}: the environment variable {name} is not set")
 
 
 def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:

@@ -54,9 +54,16 @@ def fused_attention(
     if bias is not None:
         bias = _lift(bias * scale, rank).to(query.dtype)
         mask = bias if mask is None else bias.where(mask, -torch.inf)
+    leading = query.shape[:-3]
+    if rank > 4:  # the fast kernels take four dimensions
+        query, key, value = (x.flatten(0, -4) for x in (query, key, value))
+        if mask is not None:
+            mask = _merged(mask, leading)
     context = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
     )
+    if rank > 4:
+        context = context.reshape(*leading, *context.shape[-3:])
     if empty is not None:
         context = context.masked_fill(empty, 0.0)
     context = _lower(context, rank)
@@ -106,6 +113,13 @@ def _lift(x: Tensor, rank: int) -> Tensor:
     """`x` with `rank` dimensions, then with batch and head dimensions if those are missing."""
     x = x if x.dim() == rank else x.reshape((1,) * (rank - x.dim()) + x.shape)
     return x[None, None] if rank == 2 else x.unsqueeze(1) if rank == 3 else x
+
+
+def _merged(mask: Tensor, leading: Sequence[int]) -> Tensor:
+    """A mask with its dimensions before the last three in one, of size 1 if the mask is the same for all."""
+    if mask.shape[:-3].numel() != 1:
+        mask = mask.expand(*leading, *mask.shape[-3:])
+    return mask.flatten(0, -4)
 
 
 def _lower(x: Tensor, rank: int) -> Tensor:
