@@ -11,7 +11,7 @@ import hydra
 from omegaconf import DictConfig
 
 from attention_lab.commandline.console_streams import prepare
-from attention_lab.experiment.command_line import prepare_command_line, share_config_store
+from attention_lab.experiment.before_hydra import prepare_command_line, share_config_store
 from attention_lab.runs.run_names import register_resolvers
 
 register_resolvers()  # before Hydra names the run's folder

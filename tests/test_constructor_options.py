@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_lab.constructor_options import options_of, shared
+from attention_lab.constructor_options import common_options, options_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,8 @@ class Positive:
 
 
 def test_shared_options() -> None:
-    assert shared(Large(size=8, positions="rotary"), Small) == {"size": 8, "heads": 4}
-    assert shared(Small(size=8), Large) == {"size": 8, "heads": 2}
+    assert common_options(Large(size=8, positions="rotary"), Small) == {"size": 8, "heads": 4}
+    assert common_options(Small(size=8), Large) == {"size": 8, "heads": 2}
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> N
         raise TypeError(f"{owner}: {parameter.name} must be text, not {argument!r}")
 
 
-def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
+def make_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
     """Build the spec for a part of the configuration without importing the class that takes it.
 
     Args:
@@ -141,6 +141,6 @@ def closest(name: str, options: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, options, 1, cutoff=0.75)), None)
 
 
-def shared(spec: Any, kind: type[Any]) -> dict[str, Any]:
+def common_options(spec: Any, kind: type[Any]) -> dict[str, Any]:
     """The options of a spec, by name, that specs of type `kind` also have."""
     return {field.name: getattr(spec, field.name) for field in fields(kind) if hasattr(spec, field.name)}

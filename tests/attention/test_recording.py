@@ -170,7 +170,7 @@ def test_step_by_step_is_all_at_once(score: type[Score], window: Callable[..., n
             memory = memory.extend(attention.remember(x[:, t : t + 1], causal=True))
             with attention.unrecorded():
                 attention(x[:, t : t + 1], memory, offset=t)  # leaves no trace
-            attention.look(x[:, t : t + 1], memory, offset=t)
+            attention.record_weights(x[:, t : t + 1], memory, offset=t)
     for t, weights in enumerate(steps._weights[""]):
         assert torch.allclose(weights[0, 0, 0], whole[""][0, 0, t, : t + 1], atol=1e-12)
     assert len(steps._weights[""]) == 6
@@ -185,7 +185,7 @@ def test_recording_in_autocast_leaves_the_gradients() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             if record:
                 with recording(attention):
-                    attention.look(x, attention.remember(x))
+                    attention.record_weights(x, attention.remember(x))
             loss = attention(x, attention.remember(x)).sum()
         found.append(torch.autograd.grad(loss, list(attention.parameters())))
     for got, want in zip(*found, strict=True):

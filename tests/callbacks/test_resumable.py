@@ -16,7 +16,7 @@ from torchmetrics import MeanSquaredError
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.restoring import _callback_states
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.data.reading.loading import BucketBatches
+from attention_lab.data.reading.bucketing import BucketBatches
 from attention_lab.errors import LabError
 
 

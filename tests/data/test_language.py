@@ -7,7 +7,7 @@ import pytest
 from small_data import whole
 
 from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state, overlaps
-from attention_lab.data.reading.splits import PROMPT
+from attention_lab.data.reading.datasets import PROMPT
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes
 

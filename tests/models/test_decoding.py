@@ -15,7 +15,7 @@ from toys import exact_toy, sharpened
 from attention_lab.attention import Additive
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.decoding.search import greedy, penalty
+from attention_lab.models.decoding.beam_search import greedy, penalty
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
 
 A, B = 4, 5

@@ -11,7 +11,7 @@ from toys import exact_toy, sharpened
 from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax, Sparsemax, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
-from attention_lab.models.decoding.search import Decodable, greedy
+from attention_lab.models.decoding.beam_search import Decodable, greedy
 from attention_lab.models.ensemble import alignment_weights, mean_of
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes

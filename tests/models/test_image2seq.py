@@ -11,7 +11,7 @@ from toys import exact_toy, toy
 from attention_lab.attention import Additive, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import ImageToSequence
-from attention_lab.models.decoding.search import greedy
+from attention_lab.models.decoding.beam_search import greedy
 from attention_lab.models.image2seq import GridEncoder, PictureNorm
 from attention_lab.sizes import BOS, EOS, PAD, ImageSizes
 

@@ -30,7 +30,7 @@ OTHER = {
     "kernel_size": 5,
 }
 WITHOUT_EFFECT = {"dropout", "attention_dropout", "checkpointing"}
-"""In evaluation; see below, `test_dropout.py` and `parts/test_checkpointing.py`."""
+"""In evaluation; see below, `test_dropout.py` and `parts/test_activation_checkpointing.py`."""
 
 
 def _another(name: str, value: Any) -> Any:

@@ -9,8 +9,8 @@ from toys import LENGTHS, SOURCE, exact_toy
 
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
+from attention_lab.models.decoding.beam_search import penalty
 from attention_lab.models.decoding.rescoring import rescore
-from attention_lab.models.decoding.search import penalty
 from attention_lab.sizes import EOS, PAD
 from attention_lab.tasks import Transduction
 

@@ -14,8 +14,8 @@ from attention_lab.attention import recording
 from attention_lab.data import Inflection, codec_from_state
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
+from attention_lab.models.decoding.beam_search import penalty
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
-from attention_lab.models.decoding.search import penalty
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
 from attention_lab.tasks import RECIPE

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attention_lab.models.decoding.search import n_best_search, trimmed
+from attention_lab.models.decoding.beam_search import n_best_search, trimmed
 
 
 def beam_search(

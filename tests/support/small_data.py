@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 
 FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
 

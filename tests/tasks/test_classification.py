@@ -7,8 +7,8 @@ from toys import toy
 
 from attention_lab.attention import Additive, Mechanism, lengths_mask
 from attention_lab.data import ClassificationBatch, ClassificationCodec
+from attention_lab.data.reading.datasets import ClassificationSplit
 from attention_lab.data.reading.ragged import Ragged
-from attention_lab.data.reading.splits import ClassificationSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.models import MultiHeadClassifier
 from attention_lab.tasks import Classification

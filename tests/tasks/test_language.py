@@ -10,7 +10,7 @@ from toys import toy
 
 from attention_lab.attention import ScaledDot
 from attention_lab.data import LanguageBatch, LanguageCodec
-from attention_lab.data.reading.splits import LanguageSplit
+from attention_lab.data.reading.datasets import LanguageSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.models import LanguageModel

@@ -11,9 +11,9 @@ import pytest
 from attention_log import Log
 from chromium import CHROMIUM, READY, Browser
 
+from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import add_attention
 from attention_lab.tensorboard_plugin.event_files import read_log
-from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 

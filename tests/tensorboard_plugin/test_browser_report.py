@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from chromium import CHROMIUM, Browser
 
+from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
-from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.text_tables import number
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")

@@ -42,11 +42,11 @@ from attention_lab.errors import LabError
 from attention_lab.interruption import resume, resume_option
 from attention_lab.leaderboard import board
 from attention_lab.report import report_page
+from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.runs import run_folder
 from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
 from attention_lab.tensorboard_plugin.event_files import read_log
 from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
-from attention_lab.tensorboard_plugin.report import Heading, Run, make_page
 from attention_lab.tensorboard_plugin.writer import write_record
 
 COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest.mark.slow)]

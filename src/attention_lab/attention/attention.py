@@ -128,7 +128,7 @@ class Attention(nn.Module):
         path = fast_path(self, call) if self.has_the_formula() else None
         if path is not None:
             context = path.context()
-            self.look(query, memory, offset=offset, bias=bias)
+            self.record_weights(query, memory, offset=offset, bias=bias)
             return context
         span = call.span
         weights = self.weigh(query, memory.keys, span, bias)
@@ -160,10 +160,12 @@ class Attention(nn.Module):
         check_query(query, memory, self.score.query_size, bias)
         return self.weigh(query, memory.keys, Call(self.window, query, memory, offset, bias).span, bias)
 
-    def look(self, query: Tensor, memory: Memory, *, offset: int = 0, bias: Tensor | None = None) -> None:
+    def record_weights(
+        self, query: Tensor, memory: Memory, *, offset: int = 0, bias: Tensor | None = None
+    ) -> None:
         """Inside `recording`, compute and keep the weights of the recorded examples; returns no context."""
         if self.record is not None:
-            self.record.look(self.weigh, Call(self.window, query, memory, offset, bias))
+            self.record.record_call(self.weigh, Call(self.window, query, memory, offset, bias))
 
     def has_the_formula(self) -> bool:
         """Whether no subclass has overridden a step of the formula, nor this object alone."""

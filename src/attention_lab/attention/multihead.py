@@ -143,7 +143,7 @@ class MultiHead(nn.Module):
             query, key, value = self._split_all(packing.unpack(projected))
             memory = self._repeated(self._remember(key, value, packing.mask, causal, 0))
             query, bias = self._with_positions(query, memory, 0)
-            self.attention.look(query, memory, bias=bias)
+            self.attention.record_weights(query, memory, bias=bias)
         with self.attention.unrecorded():
             return torch.cat([self._heads(one, None, causal).squeeze(0) for one in packing.split(projected)])
 
@@ -201,7 +201,7 @@ class MultiHead(nn.Module):
         """The contexts of the heads, `[B, H, Q, dv]`, without a copy of keys and values for each."""
         query, bias = self._with_positions(query, memory, offset)
         if self.attention.record is not None:
-            self.attention.look(query, self._repeated(memory), offset=offset, bias=bias)
+            self.attention.record_weights(query, self._repeated(memory), offset=offset, bias=bias)
         batch, heads, queries, _ = query.shape
         rows = self.key_value_heads, heads // self.key_value_heads * queries
         if bias is not None:

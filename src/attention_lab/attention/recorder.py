@@ -131,7 +131,7 @@ class Recorder:
             part = part[..., rows, :].clone()  # a view would keep the whole tensor alive
         self._keep(part, _rows_of(mask, rows), _rows_of(centre, rows))
 
-    def look(self, weigh: Callable[..., Tensor], call: Call) -> None:
+    def record_call(self, weigh: Callable[..., Tensor], call: Call) -> None:
         """Compute and keep the weights of the selected part, for a context that was computed without weights.
 
         Args:
@@ -139,7 +139,7 @@ class Recorder:
             call: a call of the attention with the complete batch.
         """
         if self.outer is not None:
-            self.outer.look(weigh, call)
+            self.outer.record_call(weigh, call)
         if self.hidden():
             return
         memory = call.memory

@@ -1,8 +1,6 @@
-"""A drop-in for `torch.nn.MultiheadAttention` with exchangeable parts and no NaN in empty rows."""
+"""A drop-in replacement for `torch.nn.MultiheadAttention`: exchangeable parts, no NaN in empty rows."""
 
 from collections.abc import Callable
-from functools import reduce
-from operator import add, and_
 from typing import Any
 
 import torch
@@ -199,13 +197,15 @@ class MultiheadAttention(nn.MultiheadAttention):
             _check_mask("attn_mask", given, (query.shape[0] * self.num_heads, *lengths)[-given.dim() :])
             shape = (1, 1) if given.dim() == 2 else (query.shape[0], self.num_heads)
             parts.append(given.view(*shape, *lengths))
-        # -inf hides a key as True does; the rest is added and is finite, so that empty rows have gradients
-        keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
-        floats = [(part, keep) for part, keep in zip(parts, keeps, strict=True) if part.dtype != torch.bool]
-        added = [part.masked_fill(~keep, 0.0).to(query.dtype) for part, keep in floats]
-        added = [part for part in added if part.requires_grad or not keeps_all(part == 0)]
-        mask = reduce(and_, keeps) if keeps else None
-        bias = reduce(add, added) if added else None
+        mask = bias = None
+        for part in parts:
+            keep = ~part if part.dtype == torch.bool else part != -torch.inf
+            mask = keep if mask is None else mask & keep
+            if part.dtype != torch.bool:
+                # -inf hides a key, as True does; the rest is finite, so that empty rows have gradients.
+                added = part.masked_fill(~keep, 0.0).to(query.dtype)
+                if added.requires_grad or not keeps_all(added == 0):
+                    bias = added if bias is None else bias + added
         if appended:  # otherwise padding would only copy
             mask = None if mask is None else F.pad(mask, (0, appended), value=True)
             bias = None if bias is None else F.pad(bias, (0, appended))

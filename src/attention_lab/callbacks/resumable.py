@@ -13,7 +13,7 @@ from torchmetrics import Metric
 
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
-from attention_lab.data.reading.loading import BucketBatches
+from attention_lab.data.reading.bucketing import BucketBatches
 from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
 from attention_lab.run_files import LAST
@@ -24,7 +24,7 @@ STATE = "attention_lab_state"
 
 
 class Resumable(pl.Callback):
-    """Saves `last.ckpt` between two batches, and resumes from there with the same results as uninterrupted.
+    """Saves `last.ckpt` between two batches; from there, a resumed run gives the results of an unbroken one.
 
     Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. This callback
     adds the position in the epoch's batches, the metrics so far and the lengths of the log files. For each

@@ -136,23 +136,22 @@ def _first_choice(one: Override) -> str:
 def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
     key, top = one.key_or_group, part_of(one.key_or_group)
     others = [other for other in options if other is not one]
-    added = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
+    names = [other.key_or_group for other in others]
+    added = any(key == name or key.startswith(f"{name}.") for name in names)
     found, default = _select(known, key)
     if one.is_add() or one.is_force_add():
-        named = f"${{{top}"
-        used = named in json.dumps(known, default=str) or any(named in str(o.input_line) for o in others)
+        reference = f"${{{top}"
+        texts = [json.dumps(known, default=str), *(str(other.input_line) for other in others)]
+        used = any(reference in text for text in texts)
         if top not in known and not used and not added:
             raise LabError(_no_option(top, known, plus=False))
         if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
             raise LabError(f"the option {key} already exists: leave out the + before it")
     elif not found and not added:
         raise LabError(_no_option(key, known, plus=True))
-    custom_class = any(
-        key.startswith(other.key_or_group.removesuffix("_target_"))
-        for other in others
-        if other.key_or_group.endswith("._target_")
-    )  # the class may take other values
-    if found and not custom_class and not one.is_delete() and key not in ANY_TYPE:
+    # The options of a class given on the command line may have other types.
+    given_classes = tuple(name.removesuffix("_target_") for name in names if name.endswith("._target_"))
+    if found and not key.startswith(given_classes) and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
             _check_value(key, value, default)
 

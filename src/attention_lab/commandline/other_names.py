@@ -83,5 +83,5 @@ OWN_FILES = {
 
 
 def meant_by(group: str, choice: str) -> str:
-    """What to write instead of another name of a choice; empty if it is none."""
+    """What to write for a choice given by another name; empty if the name is not listed."""
     return CHOICES.get(group, {}).get(choice.lower().replace("-", "_"), "")

@@ -9,9 +9,9 @@ from attention_lab.data.headers import header_hints
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.datasets import ClassificationSplit, Split
 from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.ragged import Ragged
-from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import LabelledSpec

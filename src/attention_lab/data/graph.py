@@ -8,9 +8,9 @@ import torch
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.files import naming, read_once
 from attention_lab.data.reading.node_codec import NodeCodec, NodeSplit
-from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.specs.graph import GraphFilesSpec

@@ -1,4 +1,4 @@
-"""Recognise a line of column headings, which files of columns do not have: it would be read as an example."""
+"""Recognise a line of column headings: tab-separated files have none, so it would be read as an example."""
 
 from collections.abc import Iterable
 

@@ -16,9 +16,9 @@ from attention_lab.data.classification import digit_splits
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
-from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.space_hints import hint_of_spaces

@@ -12,8 +12,8 @@ from attention_lab.data.overlaps import Keyed, shared_examples, split_names
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.datasets import RegressionSplit, Split
 from attention_lab.data.reading.files import naming, read_once
-from attention_lab.data.reading.splits import RegressionSplit, Split
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.sampled import SineSpec
 from attention_lab.data.specs.tables import CSVSpec, TableSpec

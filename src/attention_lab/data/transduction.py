@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.splits import Split, TransductionSplit
+from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec

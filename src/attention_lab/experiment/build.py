@@ -185,7 +185,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
 
 
 def _callback(name: str, node: Config) -> pl.Callback:
-    """Make a callback. Raises LabError if it is none: Lightning would fail later, and blame itself."""
+    """Make a callback. Raises LabError for any other object, on which Lightning would fail later."""
     made = _make(node)()
     if not isinstance(made, pl.Callback):
         raise LabError(f"callbacks.{name}: {type(made).__name__} is not a pytorch_lightning.Callback")

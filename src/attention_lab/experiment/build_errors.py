@@ -34,8 +34,8 @@ _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors raised while a part is built into a LabError that names the option, or else the part.
 
-    So are errors that Lightning's code or PyTorch's optimisers raise later for a value that they cannot use,
-    such as a divisor of 0. Errors from the user's own code, and all others, are left unchanged.
+    The same goes for errors that Lightning's code or PyTorch's optimisers raise later for a value that they
+    cannot use, such as a divisor of 0. All others, such as those in the user's code, are left unchanged.
     """
     try:
         yield
@@ -54,7 +54,7 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
             for path, value in flatten(config)
             if path.endswith("._target_")
         }
-        part = _part(error, cause, targets, config)
+        part = _part_to_blame(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
             raise
         raise LabError(_message(cause, part, config, targets[part])) from cause
@@ -65,7 +65,7 @@ def _frames(error: BaseException) -> list[FrameType]:
     return [frame for frame, _ in walk_tb(error.__traceback__)][::-1]
 
 
-def _part(
+def _part_to_blame(
     error: BaseException, cause: BaseException, targets: Mapping[str, str], config: Mapping[str, Any]
 ) -> str | None:
     """The part that was being built, or in whose library's code the error was raised, if any."""

@@ -75,18 +75,13 @@ def warn_of_data(data: "DataModule", stage: str, file: str | None = None) -> Non
         return
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     given = option_names(HydraConfig.get().overrides.task)
-    partly_tested = file and (
-        f"{file} is split at random, and only its test split ({counted(len(data.splits.test), 'example')}) "
-        f"is tested; to test on the whole file, give data.test_file={file} instead"
-    )
-    lines = [
-        *(
-            console_message("Warning", line)
-            for line in dict.fromkeys((partly_tested, data.shared, *unseen))
-            if line
-        ),
-        *(console_message("Hint", hint) for option, hint in data.hints.items() if option not in given),
-    ]
+    found = [data.shared, *unseen]
+    if file:
+        tested = counted(len(data.splits.test), "example")
+        partly = f"{file} is split at random, and only its test split ({tested}) is tested"
+        found = [f"{partly}; to test on the whole file, give data.test_file={file} instead", *found]
+    lines = [console_message("Warning", text) for text in dict.fromkeys(found) if text]
+    lines += [console_message("Hint", text) for option, text in data.hints.items() if option not in given]
     if lines:  # in a single write, which in a sweep appears above the job's line
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 

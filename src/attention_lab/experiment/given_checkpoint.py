@@ -80,25 +80,25 @@ def with_overrides(kept: Config, plain: Config) -> Config:
     Raises:
         LabError: an option does not exist in the checkpoint's task, or a part cannot be changed.
     """
-    merged, files = OmegaConf.create(dict(kept)), set()
+    merged, given = OmegaConf.create(dict(kept)), set()
     for override in parse_overrides(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
         if part == "task" and option and (name := option.partition(".")[0]) not in kept["task"]:
             check_typed_option(part, name, kept["task"]["_target_"])
         if part in ("data", "task") and option:
             if override.value() is not None:
-                files.add(option)
+                given.add(option)
             OmegaConf.update(merged, override.key_or_group, override.value())
         elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
-            given, needed = plain["data"]["kind"], kept["data"]["kind"]
-            if given != needed:
-                raise LabError(f"data={override.value()} is {given} data, but the checkpoint needs {needed}")
+            kind, needed = plain["data"]["kind"], kept["data"]["kind"]
+            if kind != needed:
+                raise LabError(f"data={override.value()} is {kind} data, but the checkpoint needs {needed}")
             merged.data = plain["data"]
         elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
             continue  # the same model may be given, to make the options of its task known
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
-    if "test_file" in files and files.isdisjoint(TRAINING_FILES):
+    if "test_file" in given and given.isdisjoint(TRAINING_FILES):
         _leave_out_training_files(merged.data)
     return to_plain(merged)
 

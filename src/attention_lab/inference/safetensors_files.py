@@ -19,7 +19,7 @@ from attention_lab.attention import Mechanism
 from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
-from attention_lab.models.decoding.search import Decodable
+from attention_lab.models.decoding.beam_search import Decodable
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM

@@ -82,18 +82,18 @@ class LeaderboardCallback(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Complete a job's line; record a failure in its folder and let the sweep continue."""
         folder = Path(config.hydra.runtime.output_dir)
-        alone = config.hydra.mode != RunMode.MULTIRUN
+        in_sweep = config.hydra.mode == RunMode.MULTIRUN
         if job_return.status == JobStatus.FAILED:
             error = job_return._return_value
-            if not alone:
+            if in_sweep:
                 # A sweeper stops at an exception, but accepts NaN as the result of one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
             # If the job's own process wrote a reason, that one is more informative.
             if not read_failure(folder):
                 record_failure(folder, error, _error_line(error))
-            if not alone:
+            if in_sweep:
                 print("failed", flush=True)
-        elif not alone:
+        elif in_sweep:
             job = read_job(folder)
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
             print("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]), flush=True)

@@ -142,24 +142,11 @@ def headlines(jobs: Sequence[Job]) -> list[str]:
     """
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
-    names = (
-        [
-            name
-            for name in tested
-            if name != "test/loss" and not is_interval_end(name, tested) and not HEAD.search(name)
-        ]
-        or tested
-        or known
-    )
+    kept = [name for name in tested if name != "test/loss" and not is_interval_end(name, tested)]
+    names = [name for name in kept if not HEAD.search(name)] or tested or known
     monitored = {_tested(job.value("monitor.metric")) for job in jobs}
-    names.sort(
-        key=lambda name: (
-            name not in monitored,
-            name.startswith(("test/alignment", "test/monotonicity")),
-            name,
-        )
-    )
-    return names[:MOST]
+    last = ("test/alignment", "test/monotonicity")
+    return sorted(names, key=lambda name: (name not in monitored, name.startswith(last), name))[:MOST]
 
 
 def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:

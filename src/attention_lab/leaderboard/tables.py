@@ -141,23 +141,18 @@ def _against(row: Ranked, mean: float) -> tuple[str, str]:
 
 def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
     """Print the tables with as many columns as fit, the names of the others, and the summaries."""
-    terminal = Console()
-    # A file has no width, unless the user sets COLUMNS.
-    console = (
-        terminal
-        if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-        else Console(width=_WIDEST)
-    )
+    console = Console()
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console = Console(width=_WIDEST)  # a file has no width, unless the user sets COLUMNS
     for section in sections:
         header, lines = tabulate(section, brief=True)
         heading = " · ".join(filter(None, (title or count([section]), section.name)))
         best = [row.verdict == "best" for row in section.rows]
-        options = console.options.update(width=_WIDEST)
-        for columns in range(len(header), min(len(header), len(section.keys) + _LEAST) - 1, -1):
+        columns = len(header)
+        table = _table(header, lines, best)
+        while columns > len(section.keys) + _LEAST and not _fits(table, console, section):
+            columns -= 1
             table = _table(header[:columns], [line[:columns] for line in lines], best)
-            least, most = console.measure(table, options=options)
-            if (most if columns > len(section.keys) + _COMPARED else least) <= console.width:
-                break
         # The title of a table would be broken at its width.
         console.print(printable(heading, 3000), style="bold", markup=False, highlight=False, soft_wrap=True)
         console.print(table)
@@ -166,6 +161,13 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
             console.print(printable(note, 3000), markup=False, highlight=False, soft_wrap=True)
         for summary in section.summaries:
             console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
+
+
+def _fits(table: Table, console: Console, section: Section) -> bool:
+    """Whether a table fits a console; unless it has few columns, without breaking its lines."""
+    least, most = console.measure(table, options=console.options.update(width=_WIDEST))
+    few = len(table.columns) <= len(section.keys) + _COMPARED
+    return (least if few else most) <= console.width
 
 
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]], best: Sequence[bool]) -> Table:
@@ -215,10 +217,10 @@ def to_csv(sections: Sequence[Section]) -> str:
     rows: list[list[Any]] = [[*named, *keys, "n", *ends, *versus]]
     for section in sections:
         for row in section.rows:
-            found = [row.setting.estimate(metric) for metric in metrics]
-            ranges = [row.setting.interval(metric) for metric in metrics]
-            values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
-            filled = [_filled(value) for four in values for value in four]
+            filled: list[float | str] = []
+            for metric in metrics:
+                found = row.setting.estimate(metric)
+                filled += map(_filled, (found.mean, found.sd, *row.setting.interval(metric)))
             where = [section.name] if named else []
             options = [row.setting.options.get(key, "") for key in keys]
             n = row.setting.estimate(section.metrics[0]).n

@@ -4,7 +4,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, lengths_mask
-from attention_lab.constructor_options import options_of, shared
+from attention_lab.constructor_options import common_options, options_of
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder
@@ -78,7 +78,7 @@ class MultiHeadClassifier(SequenceClassifier):
         )
         encoder = Encoder(
             mechanism,
-            **shared(spec, EncoderSpec),
+            **common_options(spec, EncoderSpec),
             length=sizes.length + 1,
             prefix=reader.prefix,
             grid=sizes.grid,

@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
-from attention_lab.constructor_options import options_of, shared
+from attention_lab.constructor_options import common_options, options_of
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder, EncoderState
 from attention_lab.models.specs import EncoderSpec, LanguageSpec
@@ -33,7 +33,9 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.length = sizes.length
         self.embedding = ScaledEmbedding(sizes.vocabulary, spec.d_model, spec.scale_embedding)
-        self.encoder = Encoder(mechanism, **shared(spec, EncoderSpec), causal=True, length=sizes.length)
+        self.encoder = Encoder(
+            mechanism, **common_options(spec, EncoderSpec), causal=True, length=sizes.length
+        )
         self.output = None if spec.tie_embedding else nn.Linear(spec.d_model, sizes.vocabulary, bias=False)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attention_lab.attention import Location, Mechanism, QueryFree, lengths_mask
 from attention_lab.attention.positions import Learned
-from attention_lab.constructor_options import options_of, shared
+from attention_lab.constructor_options import common_options, options_of
 from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoded import Encoded
@@ -41,7 +41,7 @@ class Transformer(TransductionModel):
         vocabulary, size = sizes.target_vocabulary, spec.d_model
         decoder_layers = spec.layers if spec.decoder_layers is None else spec.decoder_layers
         self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, size, spec.scale_embedding)
-        self.encoder = Encoder(mechanism, **shared(spec, EncoderSpec))
+        self.encoder = Encoder(mechanism, **common_options(spec, EncoderSpec))
         self.decoder = TransformerDecoder(mechanism, vocabulary, replace(spec, layers=decoder_layers))
         self.tagger = CTCHead(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"

@@ -128,7 +128,7 @@ def records_of(
     _check_names(names, weights)
     records: dict[str, AttentionRecord] = {}
     for module in weights if names is None else names:
-        values = _four(weights[module], f"weights of {module}" if module else "weights")
+        values = _four_dimensional(weights[module], f"weights of {module}" if module else "weights")
         given = _mask(weights, module, mask)
         attended = None if given is None else broadcast(array(given, np.bool_, "mask"), values.shape)
         if 1 < len(examples) != len(values):
@@ -185,7 +185,7 @@ def _mask(weights: Mapping[str, Any], module: str, mask: Any) -> Any:
     return known(module) if callable(known) else None
 
 
-def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
+def _four_dimensional(given: Any, name: str) -> npt.NDArray[np.float32]:
     """The weights with four dimensions: examples, heads, queries and keys."""
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:

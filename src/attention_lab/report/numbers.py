@@ -8,7 +8,7 @@ from pathlib import Path
 from attention_lab.leaderboard import board
 from attention_lab.leaderboard.settings import HEAD
 from attention_lab.leaderboard.tables import INTERVAL, Section, tabulate
-from attention_lab.tensorboard_plugin.report import Comparison, Result, Table
+from attention_lab.report.html_file import Comparison, Result, Table
 from attention_lab.text_tables import INTERVAL_ENDS, is_interval_end, metric_name, number, numbers_like
 
 _LINKED = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")

@@ -15,6 +15,7 @@ from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import is_file, is_there, open_regular
+from attention_lab.report.html_file import Comparison, Heading, Run, make_page
 from attention_lab.report.numbers import comparison, results
 from attention_lab.run_files import CONFIG, LOG, METRICS
 from attention_lab.runs.config_parts import SEED
@@ -33,7 +34,6 @@ from attention_lab.runs.run_folder import (
     read_yaml_or_none,
 )
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
-from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
 from attention_lab.text_tables import console_message, counted
 from attention_lab.writing import write_atomically
 

@@ -63,7 +63,7 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 def write_training_options(folder: Path, config: Mapping[str, Any]) -> None:
     """Write `training.yaml` for a test with this configuration, if the run that it tests is found.
 
-    So whoever compares tests later needs no folders but theirs.
+    To compare tests later, their own folders are then enough.
     """
     run = run_of_test(config)
     try:
@@ -101,18 +101,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
     )
     for one in (numbers, *tables):
-        table = Table(*one.columns, title=one.title)
-        table.title_justify, table.title_style = "left", "bold"
-        for column in one.right:
-            table.columns[column].justify = "right"
-        for row in one.rows:
-            table.add_row(*(_cell(text) for text in row))
-        several = any(isinstance(cell, tuple) for row in one.rows for cell in row)
-        if not one.right:  # a number shows where a row begins
-            wanted = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table)
-            several = several or wanted.maximum > console.width
-        table.show_lines = several  # lines in a cell
-        console.print(table)
+        console.print(_rich_table(one, console))
     paths = {
         "Heatmaps": folder / HEATMAPS,
         "Errors": folder / ERRORS,
@@ -131,6 +120,21 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     for name, (pattern, command) in commands.items():
         if any(folder.glob(pattern)):
             _print_line(console, name, command)
+
+
+def _rich_table(given: ConsoleTable, console: Console) -> Table:
+    """The table for a console, with lines between rows if a cell has several lines."""
+    table = Table(*given.columns, title=given.title)
+    table.title_justify, table.title_style = "left", "bold"
+    for column in given.right:
+        table.columns[column].justify = "right"
+    for row in given.rows:
+        table.add_row(*map(_cell, row))
+    table.show_lines = any(isinstance(cell, tuple) for row in given.rows for cell in row)
+    if not given.right:  # a number shows where a row begins
+        wanted = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table)
+        table.show_lines = table.show_lines or wanted.maximum > console.width
+    return table
 
 
 def _print_line(console: Console, name: str, text: str) -> None:

@@ -160,31 +160,16 @@ def read_job(folder: Path) -> Job:
         check_own_files(folder)
     except LabError as linked:
         return Job(folder, {}, {}, {}, {}, str(linked), f"? {folder}")
-    hydra = folder / ".hydra"
-    given = read_yaml_or_none(hydra / "overrides.yaml")
-    parts = [split_override(str(one)) for one in given] if isinstance(given, list) else []
-    metrics: dict[str, float] = {}
-    error = None
-    config = read_yaml_or_none(hydra / CONFIG)
-    try:
-        error = read_failure(folder)
-        if error is None and is_file(folder / PRUNED):
-            error = read_reason(folder / PRUNED)
-        # The run's own file has all values resolved; a job that failed early has only Hydra's file.
-        if is_file(folder / CONFIG) or not isinstance(config, Mapping):
-            config = read_options(folder / CONFIG)
-        if error is None:
-            metrics = read_metrics(folder / METRICS)
-    except LabError as damaged:
-        error = str(damaged) if error is None else error
-    config = config if isinstance(config, Mapping) else {}
+    overrides = read_yaml_or_none(folder / ".hydra" / "overrides.yaml")
+    given = overrides if isinstance(overrides, list) else []
+    config, metrics, error = _read_results(folder)
     trained = read_training_options(folder) if is_test(config) else {}
-    listed = given if isinstance(given, list) else []
-    files = {CONFIG: flatten(config), TRAINING: flatten(trained), "overrides.yaml": listed}
-    crowded = [name for name, all_of in files.items() if sum(1 for _ in all_of) > MOST_OPTIONS]
+    files = {CONFIG: flatten(config), TRAINING: flatten(trained), "overrides.yaml": given}
+    crowded = [name for name, options in files.items() if sum(1 for _ in options) > MOST_OPTIONS]
     if crowded:
         error = error or f"{crowded[0]} has more than {MOST_OPTIONS:,} options, more than any run has"
-        config, trained, metrics, parts = {}, {}, {}, []
+        config, trained, metrics, given = {}, {}, {}, []
+    parts = [split_override(str(text)) for text in given]
     choices, typed = read_choices(folder), {one.key for one in parts}
     return Job(
         folder=folder,
@@ -195,6 +180,25 @@ def read_job(folder: Path) -> Job:
         error=error,
         seed=_seed(config, folder, trained),
     )
+
+
+def _read_results(folder: Path) -> tuple[Mapping[str, Any], dict[str, float], str | None]:
+    """The options and metrics of a run, empty if they cannot be read, and why it has no usable results."""
+    # The run's own file has all values resolved; a job that failed early has only Hydra's file.
+    config = read_yaml_or_none(folder / ".hydra" / CONFIG)
+    metrics: dict[str, float] = {}
+    error = None
+    try:
+        error = read_failure(folder)
+        if error is None and is_file(folder / PRUNED):
+            error = read_reason(folder / PRUNED)
+        if is_file(folder / CONFIG) or not isinstance(config, Mapping):
+            config = read_options(folder / CONFIG)
+        if error is None:
+            metrics = read_metrics(folder / METRICS)
+    except LabError as damaged:
+        error = error or str(damaged)
+    return config if isinstance(config, Mapping) else {}, metrics, error
 
 
 def read_choices(folder: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.storage import storage_url, without_warnings
 from attention_lab.search.study import Result, SharedStudy
-from attention_lab.text_tables import metric_name, number, printable
+from attention_lab.text_tables import counted, metric_name, number, printable
 from attention_lab.writing import write_atomically
 
 POLL = 2.0
@@ -49,8 +49,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
     report(config, study, space, folder)
     if failed:
-        trials = "1 trial" if len(failed) == 1 else f"{len(failed)} trials"
-        raise LabError(f"{trials} failed; the last: {failed[-1]}")
+        raise LabError(f"{counted(len(failed), 'trial')} failed; the last: {failed[-1]}")
 
 
 def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:

@@ -11,8 +11,8 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
+from attention_lab.models.decoding.beam_search import Decodable, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
-from attention_lab.models.decoding.search import Decodable, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.transduction import TransductionModel

@@ -11,7 +11,7 @@ from toys import toy
 from attention_lab.attention import Mechanism, Monotonic, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.decoding.search import greedy
+from attention_lab.models.decoding.beam_search import greedy
 from attention_lab.models.parts.monotonic import NEVER, log_tail, monotonic_prior
 from attention_lab.sizes import EOS, PAD
 

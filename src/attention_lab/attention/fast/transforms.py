@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 def has_values(x: Tensor) -> bool:
     """Whether a branch may depend on the values of a tensor.
 
-    Not in compiled code, in a trace (`torch.jit.trace`) and under `vmap`, where it stands for many, nor on
+    False in compiled code, in a trace (`torch.jit.trace`), under `vmap`, where one tensor stands for many, on
     the meta device and in PyTorch's `FakeTensorMode`, which compute only shapes.
     """
     if torch.compiler.is_compiling() or _in_trace() or under_vmap() or x.is_meta:
@@ -37,7 +37,8 @@ def in_forward_mode() -> bool:
 def under_transform() -> bool:
     """Whether our autograd functions cannot be used.
 
-    In forward mode, under any `torch.func` transform, and in a trace, which could not be saved with them.
+    True in forward mode, under any transform of `torch.func`, and in a trace, which could not be saved with
+    them.
     """
     return _dual_numbers() or _in_trace() or _running()
 

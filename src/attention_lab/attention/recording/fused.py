@@ -52,11 +52,11 @@ def fused_call(
     if mask is not None:
         mask = mask.detach()
         if len(lead) != 2:
-            mask = four(mask.expand(*lead, *mask.shape[-2:]), heads)
-    return KernelCall(four(query, heads), four(key, heads), scale, mask, is_causal)
+            mask = split_heads(mask.expand(*lead, *mask.shape[-2:]), heads)
+    return KernelCall(split_heads(query, heads), split_heads(key, heads), scale, mask, is_causal)
 
 
-def four(x: Tensor, heads: int | None) -> Tensor:
+def split_heads(x: Tensor, heads: int | None) -> Tensor:
     """`x` as `[B, H, rows, columns]`. Of several dimensions, that of heads has their number."""
     if x.dim() == 2:
         return x[None, None]

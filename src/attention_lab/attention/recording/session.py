@@ -40,7 +40,7 @@ class Session:
     Attributes:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
-        gates: names of modules that multiply features by their softmax, which is no attention.
+        gates: names of modules that multiply features by their softmax, which is not attention.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
@@ -51,12 +51,9 @@ class Session:
         self.selection = selection
         self._names = None if names is None else _list_of_names(names)
         self._modules = {id(module): (name, module) for name, module in model.named_modules()}
-        self._own = {
-            id(part)
-            for _, module in self._modules.values()
-            if isinstance(module, Attention) or type(module).__module__.startswith("attention_lab.")
-            for part in ([module] if not isinstance(module, Attention) else module.modules())
-        }
+        ours = [one for one in model.modules() if type(one).__module__.startswith("attention_lab.")]
+        inside = [part for one in model.modules() if isinstance(one, Attention) for part in one.modules()]
+        self._own = {id(one) for one in (*ours, *inside)}  # their calls of kernels are not recorded
         self._queries: dict[str, int] = {}
         self._call_names = CallNames()
         self._warned: set[str] = set()

@@ -1,1 +1,1 @@
-"""The tools that data sets are built with: files, codecs, vocabulary, splits, batches and loading."""
+"""The tools that data sets are built with: files, codecs, vocabulary, splits, batches and bucketing."""

@@ -8,9 +8,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from attention_lab.data.reading.batches import Batch
+from attention_lab.data.reading.bucketing import SameBatches, loader
 from attention_lab.data.reading.codecs import Codec
-from attention_lab.data.reading.loading import SameBatches, loader
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.option_checks import check_batch_size

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 

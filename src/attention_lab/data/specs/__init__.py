@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from attention_lab.constructor_options import find_spec
+from attention_lab.constructor_options import make_spec
 from attention_lab.data.reading.files import read_ahead, read_text
 from attention_lab.data.specs import files, graph, packaged, sampled, tables
 from attention_lab.data.specs.base import FileSpec
@@ -51,7 +51,7 @@ def check_data(part: Mapping[str, Any]) -> None:
     Raises:
         LabError: an option or a file is wrong; the message names the option, or the file and the line.
     """
-    spec = find_spec(SPECS, "attention_lab.data", part)
+    spec = make_spec(SPECS, "attention_lab.data", part)
     if spec is None:
         return
     if hasattr(spec, "batch_size"):
@@ -71,7 +71,7 @@ def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
     if "batch_size" in given:
         check_batch_size(part["batch_size"])
     kind = SPECS.get(str(part["_target_"]).removeprefix("attention_lab.data."), object)
-    spec = find_spec(SPECS, "attention_lab.data", part) if issubclass(kind, FileSpec) else None
+    spec = make_spec(SPECS, "attention_lab.data", part) if issubclass(kind, FileSpec) else None
     if isinstance(spec, FileSpec):
         for name in ("train_file", "validation_file", "test_file", "file"):
             path = getattr(spec, name)
@@ -96,9 +96,9 @@ def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: 
     """
     most = MOST_SAMPLED
     try:
-        spec = find_spec(SPECS, "attention_lab.data", part)
+        spec = make_spec(SPECS, "attention_lab.data", part)
         chosen = {name: part[name] for name in ("_target_", *given) if name in part}
-        most = max(most, getattr(find_spec(SPECS, "attention_lab.data", chosen), "cost", 0))
+        most = max(most, getattr(make_spec(SPECS, "attention_lab.data", chosen), "cost", 0))
     except LabError:
         return  # constructing the data set reports it
     if getattr(spec, "cost", 0) <= most:

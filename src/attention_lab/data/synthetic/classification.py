@@ -9,8 +9,8 @@ import numpy.typing as npt
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.datasets import ClassificationSplit, Split
 from attention_lab.data.reading.ragged import Ragged
-from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import BLOCK, FarPairsSpec, MotifsSpec, SyntheticSpec

@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
+from attention_lab.data.reading.bucketing import GrowingBatches
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.loading import GrowingBatches
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.data.specs.sampled import RecallSpec

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.vocabulary import SPECIALS, Vocabulary
 from attention_lab.sizes import PAD
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attention_lab.errors import LabError
-from attention_lab.models.decoding.search import best_first, penalized
+from attention_lab.models.decoding.beam_search import best_first, penalized
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.transduction import TransductionModel

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attention_lab.models.decoding.search import best_first, n_best_search, penalized, trimmed
+from attention_lab.models.decoding.beam_search import best_first, n_best_search, penalized, trimmed
 from attention_lab.models.ensemble import mean_of
 from attention_lab.models.two_way import Direction, TwoWayEnsemble
 from attention_lab.sizes import EOS, PAD

@@ -11,7 +11,7 @@ from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.constructor_options import options_of
-from attention_lab.models.parts.checkpointing import run_layer
+from attention_lab.models.parts.activation_checkpointing import run_layer
 from attention_lab.models.parts.feed_forward import FeedForward
 from attention_lab.models.specs import EncoderSpec, LayerSpec
 

@@ -202,20 +202,22 @@ class AttentiveDecoder(nn.Module):
         early = self._cell(0).early(embedded).unbind(0)
         share = None if self.readout_embedding is None else self.readout_embedding(embedded)
         shares = [None] * len(early) if share is None else share.unbind(0)
-        hidden, readouts = [], []
-        contexts: list[Tensor] = []
-        pointers: list[Tensor] = []
-        for step in range(len(early)):
-            late = [] if readout is None else [readout]
+        hidden, contexts, pointers, readouts = [], [], [], []
+        for step, part in enumerate(early):
             if self.attends_first:
-                self._attend(layers, memory, first + step, contexts, pointers)
-                late.append(contexts[-1])
-            layers = self._advance(early[step], late[0] if len(late) == 1 else torch.cat(late, -1), layers)
+                context, pointer = self._attend(layers, memory, first + step)
+                late = context if readout is None else torch.cat([readout, context], -1)
+                layers = self._advance(part, late, layers)
+            else:
+                assert readout is not None  # without input feeding, the luong wiring needs no loop
+                layers = self._advance(part, readout, layers)
+                context, pointer = self._attend(layers, memory, first + step)
             hidden.append(layers[-1][0])
-            if not self.attends_first:
-                self._attend(layers, memory, first + step, contexts, pointers)
+            contexts.append(context)
+            if pointer is not None:
+                pointers.append(pointer)
             if readout is not None:
-                readout = self._read(hidden[-1], contexts[-1], shares[step])
+                readout = self._read(hidden[-1], context, shares[step])
                 readouts.append(readout)
         if readout is None:
             together = self._read(torch.stack(hidden), torch.stack(contexts), share)
@@ -225,18 +227,11 @@ class AttentiveDecoder(nn.Module):
         return together, torch.stack(pointers) if pointers else None, after
 
     def _attend(
-        self,
-        layers: tuple[CellState, ...],
-        memory: Memory,
-        position: int,
-        contexts: list[Tensor],
-        pointers: list[Tensor],
-    ) -> None:
-        """Attend with the top layer's state; append the context, and the pointer if there is one."""
+        self, layers: tuple[CellState, ...], memory: Memory, position: int
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend with the top layer's state: the context `[N, h]`, and the pointer if there is copying."""
         context, pointer = self._split(self.attention(layers[-1][0].unsqueeze(1), memory, offset=position))
-        contexts.append(context.squeeze(1))
-        if pointer is not None:
-            pointers.append(pointer.squeeze(1))
+        return context.squeeze(1), None if pointer is None else pointer.squeeze(1)
 
     def _cell(self, layer: int) -> LateCell:
         return cast(LateCell, self.cells[layer])

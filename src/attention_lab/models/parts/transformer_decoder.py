@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
-from attention_lab.models.parts.checkpointing import run_layer
+from attention_lab.models.parts.activation_checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.feed_forward import FeedForward

@@ -7,7 +7,7 @@ A model takes the fields of its spec as options, for example `Transformer(mechan
 from collections.abc import Mapping
 from typing import Any
 
-from attention_lab.constructor_options import find_spec
+from attention_lab.constructor_options import make_spec
 from attention_lab.models.specs.classifier import (
     ConvolutionalSpec,
     MultiHeadSpec,
@@ -63,4 +63,4 @@ def check_model(part: Mapping[str, Any]) -> None:
     Raises:
         LabError: an option is wrong; the message names it.
     """
-    find_spec(SPECS, "attention_lab.models", part)
+    make_spec(SPECS, "attention_lab.models", part)

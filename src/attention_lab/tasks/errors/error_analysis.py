@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import Confusion, confusions
 from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, ERRORS, PREDICTION_COLUMNS, PREDICTIONS

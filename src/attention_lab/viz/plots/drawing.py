@@ -32,7 +32,6 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "plain": {"marker": "none"},
     "dashed": {"marker": "none", "color": QUIET, "linestyle": _DASHES, "linewidth": 1.3, "zorder": 1.5},
     "dots": {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.3},
-    "band": {},
     "gold": {"linestyle": "none", "marker": "D", "markersize": 4, "color": "#D98E04", "zorder": 1.9},
     "truth": {"marker": "none", "color": QUIET, "linestyle": (0, (1, 1.6)), "linewidth": 2.0, "zorder": 2.5},
     "samples": {"linestyle": "none", "marker": "o", "markersize": 5, "color": "#808A96", "zorder": 1.8},
@@ -61,19 +60,20 @@ def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
         xs = _usable([categories.index(x) for x in series.x] if categories else series.x)
         ys = _usable(series.y)
         number = place if series.colour is None else series.colour
-        looks: dict[str, Any] = {
-            "color": COLOURS[number % len(COLOURS)],
-            "marker": MARKERS[number % len(MARKERS)],
-        }
-        looks |= {"linestyle": "none" if categories else "-", "zorder": 2 + place / 100}
-        looks |= _MARK | _BARS | _LOOKS[series.style]
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         if series.style == "band":
             ends_of_band = _usable(series.intervals).T
-            band = axes.fill_between(
-                xs, *ends_of_band, color=looks["color"], alpha=0.16, linewidth=0, zorder=1
-            )
+            band = axes.fill_between(xs, *ends_of_band, color=colour, alpha=0.16, linewidth=0, zorder=1)
             key |= {series.name: band} if series.name else {}
             continue
+        line = "none" if categories else "-"
+        looks: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": line,
+            "zorder": 2 + place / 100,
+        }
+        looks |= _MARK | _BARS | _LOOKS[series.style]
         drawn = axes.errorbar(xs, ys, yerr=_lengths(ys, series.intervals, panel.within), **looks)
         if panel.apart:
             _shift(axes, drawn.get_children(), (place - (len(panel.series) - 1) / 2) * panel.apart)

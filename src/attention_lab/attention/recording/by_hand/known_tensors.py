@@ -15,7 +15,7 @@ class Product:
 
     Attributes:
         plain: it has been scaled at most.
-        batched: both tensors have a dimension for the examples, which a table of keys has not.
+        batched: both tensors have a dimension for the examples, which a table of keys does not have.
         composed: it is a product of weights with weights, and not yet with values.
         forget: drops it from the recording, if it was recorded as weights times values.
         query: the dimension of the queries of these weights, counted from the end.

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.recording.by_hand.known_tensors import Map, Product, Scores, Weighted
-from attention_lab.attention.recording.fused import four
+from attention_lab.attention.recording.fused import split_heads
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
 
@@ -34,8 +34,8 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
     if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):
         values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
     with torch._C.DisableTorchFunction(), torch.no_grad():
-        mask = None if mask is None or mask.shape != values.shape else _four(mask, order, found.site)
-        values = _four(values, order, found.site)
+        mask = None if mask is None or mask.shape != values.shape else _with_heads(mask, order, found.site)
+        values = _with_heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
     return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
@@ -49,21 +49,21 @@ def of_example(x: Tensor, weights: Tensor) -> bool:
 
 
 def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
-    """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
+    """Whether weights have one head, or as many as their module says: mixtures for each position do not."""
     heads = found.site.number_of_heads
     if len(order) < 4:  # a graph, for example, has heads, but no batch
         return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
     if heads is None and isinstance(found.scores, Scores) and found.scores.heads is not None:
         return True
-    return _four(x, order, found.site).shape[1] == heads
+    return _with_heads(x, order, found.site).shape[1] == heads
 
 
-def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
+def _with_heads(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
     """Weights as `[B, H, Q, K]`."""
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
-        return four(x, site.heads(len(x)))
+        return split_heads(x, site.heads(len(x)))
     heads = site.heads_of_caller(len(x)) if x.dim() == 4 else None
     if heads:  # the other dimension is that of windows
         return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
-    return four(x, site.number_of_heads)
+    return split_heads(x, site.number_of_heads)

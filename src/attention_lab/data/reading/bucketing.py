@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, SequentialSampler
 
-from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.datasets import Split
 from attention_lab.errors import LabError
 
 POOL = 50  # batches sorted by length together: enough for little padding, few enough to shuffle well

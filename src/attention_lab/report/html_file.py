@@ -1,6 +1,6 @@
 """Runs as one self-contained HTML file: results, curves, options, and attention in the tab's viewer.
 
-`page.py` says how such a file is made and what it is allowed to do.
+`tensorboard_plugin/page.py` says how such a file is made and what it is allowed to do.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The splits of a data set in memory."""
+"""The splits of a data set in memory, as PyTorch's `Dataset`s."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

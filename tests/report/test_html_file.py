@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, decode, encode
-from attention_lab.tensorboard_plugin.page import bundle
-from attention_lab.tensorboard_plugin.report import (
+from attention_lab.report.html_file import (
     STEPS,
     Comparison,
     Heading,
@@ -25,6 +23,8 @@ from attention_lab.tensorboard_plugin.report import (
     make_page,
     spread,
 )
+from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, decode, encode
+from attention_lab.tensorboard_plugin.page import bundle
 
 HOSTILE = "</script><script>alert(1)</script><!-- \0 \ud800"
 TABLE = Table(HOSTILE, [HOSTILE], [HOSTILE], [[HOSTILE]], 0, [0], HOSTILE)
@@ -127,7 +127,7 @@ def test_of_many_steps_some_are_kept_the_first_and_the_last_among_them() -> None
 def test_large_records_leave_room_for_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     run = _run(steps=20, size=20)
     size = sum(map(len, run.records["t/m"][0]))
-    monkeypatch.setattr("attention_lab.tensorboard_plugin.report.ROOM", size * 7)
+    monkeypatch.setattr("attention_lab.report.html_file.ROOM", size * 7)
     steps = Page(make_page(Heading("title"), [run])).data["tags"]["run"]["t/m"]["steps"]
     assert 1 < len(steps) <= 7 and steps[-1] == 19
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention_lab.data.reading.loading import BucketBatches, loader
-from attention_lab.data.reading.splits import TransductionSplit
+from attention_lab.data.reading.bucketing import BucketBatches, loader
+from attention_lab.data.reading.datasets import TransductionSplit
 from attention_lab.errors import LabError
 
 LENGTHS = st.lists(st.integers(1, 30), min_size=1, max_size=200).map(torch.tensor)
