@@ -18,9 +18,10 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """One new token for each sequence, which attends to all positions, with the projections of the layer."""
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     batch, length = (2, 16) if quick else (GPU_BATCH if device.type == "cuda" else BATCH, LENGTH)
     for groups in (HEADS, 2, 1):
-        layer, query, memory = _prepared(groups, batch, length, device)
+        layer, query, memory = _prepared(groups, batch, length, device, dtype)
         cache = memory.keys.element_size() * (memory.keys.numel() + memory.value.numel()) / 2**20
         plain = "torch" if groups == HEADS else "torch, keys repeated for each head"
         methods = [Method(plain, partial(_work, layer, query, memory, _repeated))]
@@ -29,18 +30,20 @@ def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
         methods.append(Method("ours", partial(_ours, layer, query, memory)))
         yield Comparison(
             f"{HEADS} heads of queries, {groups} of keys and values: "
-            f"{batch} x {length:,} positions, {cache:,.0f} MiB",
+            f"{batch} x {length:,} positions, {cache:,.0f} MiB in {str(dtype).removeprefix('torch.')}",
             methods,
             reference=partial(_exact, layer, query, memory),
             work=(batch, "tokens/s"),
         )
 
 
-def _prepared(groups: int, batch: int, length: int, device: torch.device) -> tuple[MultiHead, Tensor, Memory]:
+def _prepared(
+    groups: int, batch: int, length: int, device: torch.device, dtype: torch.dtype
+) -> tuple[MultiHead, Tensor, Memory]:
     """A layer, the inputs of the last position, and the memory of all positions."""
     torch.manual_seed(1)
-    layer = MultiHead(Mechanism(ScaledDot), SIZE, HEADS, key_value_heads=groups).to(device)
-    x = torch.randn(batch, length, SIZE, device=device)
+    layer = MultiHead(Mechanism(ScaledDot), SIZE, HEADS, key_value_heads=groups).to(device, dtype)
+    x = torch.randn(batch, length, SIZE, device=device, dtype=dtype)
     with torch.no_grad():
         memory = layer.remember(x, causal=True)
     return layer, x[:, -1:], memory._replace(keys=memory.keys.contiguous(), value=memory.value.contiguous())
