@@ -295,3 +295,55 @@ def test_keys_scroll_the_report_until_the_viewer_is_pressed(browser: Browser, tm
         _key(browser, "ArrowDown", 40)
         assert browser.run("document.querySelector('[data-fact=query] b')?.textContent") == said, part
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [
+        ([1e17], [1e17, 1e17]),
+        ([1e300], [1e300, np.nextafter(1e300, np.inf)]),
+        ([5e-324], [-5e-324, 5e-324]),
+        ([0.0], [-1.7e308, 1.7e308]),
+        ([0.5], np.linspace(0, 1, 200_000)),
+    ],
+    ids=["equal", "neighbours", "tiny", "enormous", "many"],
+)
+def test_any_positions_on_an_axis_can_be_shown(
+    browser: Browser, tmp_path: Path, queries: Sequence[float], keys: Sequence[float]
+) -> None:
+    weights = np.full((1, 1, len(keys)), 1 / len(keys), np.float32)
+    record = AttentionRecord(weights, ["q"], ["k"] * len(keys), x=(np.array(queries), np.array(keys)))
+    path = tmp_path / "report.html"
+    page = make_page(Heading("title"), [Run("a", records={"example 1/attention": {0: encode(record)}})])
+    path.write_text(page, encoding="utf-8")
+    browser.open(path.as_uri())
+    assert not browser.complaints()
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(2**63 - 2048, 1.0), (2**63 - 1, 2.0)],
+        [(2**54 - 2, -3.4e38), (2**54 - 1, 3.4e38)],
+        [(-(2**63), 1e-45), (2**63 - 1, 3e-45)],
+        [(5, 1.0), (5, 1.0)],
+    ],
+)
+def test_any_steps_and_numbers_can_be_drawn(
+    browser: Browser, tmp_path: Path, points: Sequence[tuple[int, float]]
+) -> None:
+    page = make_page(Heading("title"), [Run("a", curves={"validation/loss": points})])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), f"{CHARTS}.length === 1")
+    assert not browser.complaints()
+
+
+def test_the_long_curves_of_very_many_runs_can_be_drawn(browser: Browser, tmp_path: Path) -> None:
+    points = [(step, 1 / (step + 1)) for step in range(1000)]
+    page = make_page(
+        Heading("title"), [Run(f"run {number}", curves={"train/loss": points}) for number in range(140)]
+    )
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    lines = "document.querySelectorAll('.chart path').length"
+    browser.open((tmp_path / "report.html").as_uri(), f"{lines} === 140")
+    assert not browser.complaints()
