@@ -114,6 +114,8 @@ def test_every_parameter_to_be_trained_has_a_gradient() -> None:
         lambda: LocalP(1, width=0.0),
         lambda: Band(1, width=0, falloff="gaussian"),
         lambda: LocalP(1, width=float("nan")),
+        lambda: LocalP(1, width=1e300),
+        lambda: LocalP(1, width=1e-300),
     ],
 )
 def test_widths_out_of_range(make) -> None:

@@ -1,5 +1,7 @@
 """What the plugin asks TensorBoard's data provider for, and what not."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,7 @@ from tensorboard import errors
 from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
-from attention_lab.tensorboard_plugin import AttentionRecord, encode
+from attention_lab.tensorboard_plugin import AttentionRecord, encode, plugin
 from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
 
 GOOD = encode(AttentionRecord(np.ones((1, 1, 1), np.float32), ["x"], ["a"]))
@@ -89,6 +91,25 @@ def test_events_that_are_no_records(blobs: tuple[Any, ...]) -> None:
     answer = _ask(Provider({0: blobs}), **ASKED)
     assert answer.status_code == 400
     assert answer.json is not None and answer.json["error"].startswith("this is not an attention record")
+
+
+def test_one_record_is_decoded_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, at_once, most = (
+        _client(AttentionPlugin(TBContext(data_provider=Provider({0: GOOD}))), "record"),
+        [],
+        [],
+    )
+
+    def slow(*_: bytes) -> None:
+        at_once.append(1)
+        time.sleep(0.02)
+        most.append(len(at_once))
+        at_once.pop()
+
+    monkeypatch.setattr(plugin, "decode", slow)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.get(query_string=ASKED).status_code, range(8)))
+    assert answers == [200] * 8 and most == [1] * 8
 
 
 def test_without_a_data_provider_there_is_nothing() -> None:

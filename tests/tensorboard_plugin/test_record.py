@@ -179,6 +179,7 @@ def test_a_masked_cell_may_hold_anything() -> None:
         ({"heads": [0, 1]}, r"heads must be 1 indices from 0, not \[0, 1\]"),
         ({"heads": [-1]}, "heads must be 1 indices"),
         ({"x": (np.zeros(3), np.array([0, np.inf]))}, "all finite"),
+        ({"weights": np.ones((10_001, 3, 2), np.float32)}, "10,001 heads are more than 10,000: choose some"),
     ],
 )
 def test_parts_that_do_not_fit(options: dict[str, Any], message: str) -> None:

@@ -155,6 +155,7 @@ def _decode(fields: dict[str, Any], plain: bytes) -> Any:
         ({"shape": [2, 65535, 65535]}, "more than 67108864"),
         ({"shape": [2, 6, 65536]}, "up to 65535"),
         ({"shape": [0, 6, 7]}, "up to 65535"),
+        ({"shape": [10_001, 6, 7]}, "10,001 heads are more than 10,000"),
         ({"queries": ["a"]}, "6 query labels"),
         ({"keys": [1] * 7}, "7 key labels"),
         ({"gold": [9] * 6}, "the last key"),

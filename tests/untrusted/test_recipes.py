@@ -77,6 +77,12 @@ def content() -> dict[str, Any]:
         ),
         ("model._target_", "attention_lab.data.Reverse", "as its model"),
         (
+            "model._target_",
+            "attention_lab.models.seq2seq.EncoderDecoder",
+            "as its model, which is only a part",
+        ),
+        ("model._target_", "attention_lab.models.parts.readouts.Mean", "as its model, which is only a part"),
+        (
             "normalizer._target_",
             "attention_lab.attention.Hard",
             "as its normalizer, which is not in attention_lab",

@@ -1,5 +1,6 @@
 """Windows: which keys a query may attend to by position, and how weights fall off inside the window."""
 
+import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -51,12 +52,13 @@ def falloff_factor(distance: Float[Tensor, "..."], width: int | float, falloff: 
 
 
 def check_falloff(falloff: str, width: int | float) -> None:
-    """Raise LabError for an unknown fall-off, or if sigma would be 0."""
+    """Raise LabError for an unknown fall-off, or if sigma's square would be 0 or overflow."""
     if falloff not in FALLOFFS:
         raise LabError(f"window.falloff={falloff} is unknown: choose {', '.join(FALLOFFS)}")
-    if falloff != "none" and width == 0:
+    if falloff != "none" and not (1e-9 <= width <= 1e9 or width == math.inf):
         raise LabError(
-            f"window.falloff={falloff} has sigma = width / 2: window.width must be above 0, got {width}"
+            f"window.falloff={falloff} has sigma = width / 2: "
+            f"window.width must be from 1e-9 to 1e9, got {width}"
         )
 
 

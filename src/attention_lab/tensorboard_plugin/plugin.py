@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from struct import pack
+from threading import Lock
 from typing import Any
 
 from tensorboard import errors, plugin_util
@@ -30,6 +31,7 @@ TYPES = {
 _ALL = 2**31 - 1  # all steps
 _AT_ONCE = 8  # runs that are read in parallel: the fast data loader takes 40 ms for each, whatever its size
 _BLOBS = 2  # parts of a record: header and body
+_DECODING = Lock()  # a hostile header takes 40 times its size while it is decoded: at most one at a time does
 _PLACES = 256  # most tags whose keys are kept
 # Errors that TensorBoard raises for an invalid series or event.
 _UNREADABLE = (errors.PublicError, ValueError, TypeError, LookupError, ArithmeticError)
@@ -165,7 +167,8 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
                 header, body = pool.map(lambda key: self._provider.read_blob(context, blob_key=key), keys)
             if not isinstance(header, bytes) or not isinstance(body, bytes):
                 raise ValueError("its parts are not bytes")
-            decode(header, body)
+            with _DECODING:
+                decode(header, body)
         except _UNREADABLE as error:
             raise RequestError(400, f"this is not an attention record: {error}") from None
         return header, body

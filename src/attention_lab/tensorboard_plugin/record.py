@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 Kind = Literal["sequence", "picture", "regression"]
+MOST_HEADS = 10_000
+"""Maximum number of heads: each is a map on the page, and in tiles takes far more memory than bytes."""
 
 
 class Ink(NamedTuple):
@@ -40,7 +42,8 @@ class AttentionRecord:
         heads: the number in the module of each of the H heads, counted from 0; None for 0 to H - 1.
 
     Raises:
-        ValueError: shapes do not fit each other, gold is not a key, or positions are not finite.
+        ValueError: shapes do not fit each other, gold is not a key, positions are not finite, or there are
+            too many heads.
     """
 
     weights: npt.NDArray[np.float32]
@@ -58,7 +61,8 @@ class AttentionRecord:
     def __post_init__(self) -> None:
         if self.weights.ndim != 3 or 0 in self.weights.shape:
             raise ValueError(f"weights must have the shape [heads, queries, keys], not {self.weights.shape}")
-        _, rows, columns = self.weights.shape
+        heads, rows, columns = self.weights.shape
+        check_heads(heads)
         for name, labels, size in (("query", self.queries, rows), ("key", self.keys, columns)):
             if len(labels) != size or not all(isinstance(label, str) for label in labels):
                 raise ValueError(f"weights {self.weights.shape} need {size} {name} labels, each a text")
@@ -88,6 +92,12 @@ class AttentionRecord:
     def attended(self) -> npt.NDArray[np.bool_]:
         """[H, Q, K] bool: the cells that the mask does not hide."""
         return np.ones(self.weights.shape, bool) if self.mask is None else self.mask
+
+
+def check_heads(count: int) -> None:
+    """Raise ValueError if there are more than `MOST_HEADS`."""
+    if count > MOST_HEADS:
+        raise ValueError(f"{count:,} heads are more than {MOST_HEADS:,}: choose some of them")
 
 
 def check_gold(gold: npt.NDArray[np.int64], rows: int, columns: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.tensorboard_plugin import header as parts
-from attention_lab.tensorboard_plugin.record import check_gold
+from attention_lab.tensorboard_plugin.record import check_gold, check_heads
 
 LARGEST_BODY = 64 << 20
 """Maximum size in bytes of a body that is read, uncompressed."""
@@ -145,6 +145,7 @@ def _shape(fields: Mapping[str, Any]) -> tuple[int, int, int]:
     shape = parts.integers(fields, "shape")
     if len(shape) != 3 or min(shape) < 1 or max(shape[1:]) > LONGEST:
         raise ValueError(f"shape {parts.short(shape)} is not [heads, queries, keys] up to {LONGEST}")
+    check_heads(shape[0])
     return shape[0], shape[1], shape[2]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, Literal
 
 from attention_lab.errors import LabError
@@ -59,6 +60,8 @@ _BASES = {
     "data": "attention_lab.data.reading.datamodule.DataModule",
     "task": "attention_lab.tasks.task.Task",
 }
+_GIVEN = ["mechanism", "sizes"]
+"""The first arguments of every model, which the program passes to it."""
 _MODULE = "torch.nn.modules.module.Module"
 """The base of each part's classes, by name: Lightning, which some of them need, is slow to import."""
 
@@ -110,18 +113,18 @@ def check_subpackage(part: Any, name: str, source: str) -> None:
     if type(part) is not dict or "_target_" not in part:
         raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
     target, subpackage = str(part["_target_"]), f"attention_lab.{SUBPACKAGES[name]}"
-    if target.startswith("attention_lab.") and not f"{class_of(target).__module__}.".startswith(
-        f"{subpackage}."
-    ):
-        raise LabError(
-            f"{source} names {target[:200]!r} as its {name}, which is not in {subpackage}: it is not loaded"
-        )
-    base = _BASES.get(name, _MODULE)
-    if target.startswith("attention_lab.") and base not in _names_of_bases(class_of(target)):
-        kind = base.rpartition(".")[2]
-        raise LabError(
-            f"{source} names {target[:200]!r} as its {name}, which is not a {kind}: it is not loaded"
-        )
+    if not target.startswith("attention_lab."):
+        return
+    found, base = class_of(target), _BASES.get(name, _MODULE)
+    if not f"{found.__module__}.".startswith(f"{subpackage}."):
+        wrong = f"is not in {subpackage}"
+    elif base not in _names_of_bases(found):
+        wrong = f"is not a {base.rpartition('.')[2]}"
+    elif name == "model" and list(signature(found).parameters)[:2] != _GIVEN:
+        wrong = "is only a part of one"
+    else:
+        return
+    raise LabError(f"{source} names {target[:200]!r} as its {name}, which {wrong}: it is not loaded")
 
 
 def _names_of_bases(part: type) -> list[str]:

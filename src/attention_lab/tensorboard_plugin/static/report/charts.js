@@ -1,7 +1,7 @@
 /** Curves of numbers over training steps: one chart per metric, for all runs and all parts of the data. */
 
 import { make } from "../viewer/dom.js";
-import { number, plain, visible } from "../viewer/labels.js";
+import { extremes, multiples, number, plain, visible } from "../viewer/labels.js";
 import { breakable } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -20,19 +20,17 @@ export function ticks(low, high, most, least = 0) {
   const power = 10 ** Math.floor(Math.log10((high - low) / most));
   const steps = [10, 5, 2.5, 2, 1, 0.5, 0.25, 0.2].map((factor) => factor * power);
   const allowed = steps.filter((step) => step >= least && (!least || Number.isInteger(step)));
-  const count = (step) => Math.floor(high / step + 1e-9) - Math.ceil(low / step - 1e-9) + 1;
+  const count = (step) => multiples(low, high, step).length;
   const step = allowed.find((one) => count(one) >= 3) ?? allowed.at(-1) ?? Math.max(least, steps[0]);
   const digits = [0, 1, 2, 3, 4, 5, 6].find((one) => Math.abs(step - Number(step.toFixed(one))) < step * 1e-6);
-  const found = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) {
+  return multiples(low, high, step).map((at) => {
     const large = digits === undefined || Math.abs(at * step) >= 1e6;
-    found.push([at * step, large ? (at * step).toExponential(1) : (at * step).toFixed(digits)]);
-  }
-  return found;
+    return [at * step, large ? (at * step).toExponential(1) : (at * step).toFixed(digits)];
+  });
 }
 
 function range(values, margin) {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = extremes(values);
   const wide = high - low || Math.max(1, Math.abs(high)) * 0.1;
   return [low - wide * margin, (high > low ? high : low + wide) + wide * margin];
 }

@@ -2,7 +2,7 @@
 
 import { nearest } from "./catalogue.js";
 import { colourOf, css, partOf } from "./colours.js";
-import { fitted, plain, short } from "./labels.js";
+import { extremes, fitted, multiples, plain, short } from "./labels.js";
 import { widthOf } from "./pen.js";
 
 const [CAPTION, LEFT, BELOW] = [34, 56, 46];
@@ -20,16 +20,13 @@ function ticks(low, high, most) {
   const rough = (high - low) / most || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-6; at += 1) found.push(at * step);
-  return found;
+  return multiples(low, high, step).map((at) => at * step);
 }
 
 /** Lay out one panel. */
 export function arrange(scene, panel, box) {
   const x = positions(panel.record);
-  const all = [...x.queries, ...x.keys];
-  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const [least, most] = extremes([...x.queries, ...x.keys]);
   const margin = (most - least || 1) * 0.03;
   const height = box.height - CAPTION - BELOW;
   const order = x.keys.map((_, key) => key).sort((a, b) => x.keys[a] - x.keys[b]);

@@ -4,6 +4,7 @@ import { make } from "./dom.js";
 import { short, visible } from "./labels.js";
 import { allOf, miniature, paint } from "./paint.js";
 
+const MOST = 10000; // maps; more would take gigabytes
 const MOST_ACROSS = 8; // most maps in a row
 const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
 const APART = 6; // pixels from one map to the next
@@ -35,14 +36,15 @@ export class Overview {
   update(scene, all, state) {
     const modules = all.map((one) => (one.record || !one.open ? one : { ...one, record: this.records.get(one.module) }));
     this.records = new Map(modules.map(({ module, record }) => [module, record]));
-    const heads = modules.flatMap(({ module, record }) =>
+    const every = modules.flatMap(({ module, record }) =>
       record ? Array.from({ length: record.heads }, (_, head) => ({ module, head, record })) : [],
     );
     if (state.order === "entropy")
-      heads.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
+      every.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
+    const heads = every.slice(0, MOST);
     const notes = modules.map(({ module, record, problem }) => [module, record ? "" : problem]);
     const shape = JSON.stringify([state.order, notes, heads.map(({ module, head }) => [module, head])]);
-    if (shape !== this.shape) this.#build(heads, modules, state.order);
+    if (shape !== this.shape) this.#build(heads, modules, state.order, every.length - heads.length);
     this.shape = shape;
     const { size, width } = sizeFor(modules, scene);
     const body = this.element.closest(".al-body");
@@ -84,7 +86,7 @@ export class Overview {
   }
 
   /** Lay out the maps in another order; the one with the focus keeps it, and the list its place. */
-  #build(heads, modules, order) {
+  #build(heads, modules, order, left) {
     const { scrollTop } = this.element;
     const focused = this.element.contains(document.activeElement) ? document.activeElement : null;
     const before = this.made;
@@ -97,6 +99,7 @@ export class Overview {
       return tile;
     });
     for (const [key, { button }] of before) if (!this.made.has(key)) this.near.unobserve(button);
+    const ofModule = Map.groupBy(this.tiles, ({ module }) => module);
     const rows =
       order === "entropy"
         ? [make("div.al-tiles", {}, ...this.tiles.map(({ button }) => button))]
@@ -109,12 +112,13 @@ export class Overview {
                 ? make(
                     "div.al-tiles",
                     {},
-                    ...this.tiles.filter(({ module }) => module === one.module).map(({ button }) => button),
+                    ...(ofModule.get(one.module) ?? []).map(({ button }) => button),
                   )
                 : make("p.al-note", { textContent: one.problem || "…" }),
             ),
           );
     this.element.replaceChildren(...rows);
+    if (left) this.element.append(make("p.al-note", { textContent: `${left.toLocaleString("en")} more heads` }));
     if (scrollTop) this.element.scrollTop = scrollTop;
     focused?.focus({ preventScroll: true });
   }

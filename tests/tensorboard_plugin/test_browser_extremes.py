@@ -1,0 +1,76 @@
+"""Pages with extreme numbers, or very many of something, in a real browser."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chromium import CHROMIUM, Browser
+
+from attention_lab.tensorboard_plugin import AttentionRecord, encode
+from attention_lab.tensorboard_plugin.report import Heading, Run, make_page
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [
+        ([1e17], [1e17, 1e17]),
+        ([1e300], [1e300, np.nextafter(1e300, np.inf)]),
+        ([5e-324], [-5e-324, 5e-324]),
+        ([0.0], [-1.7e308, 1.7e308]),
+        ([0.5], np.linspace(0, 1, 200_000)),
+    ],
+    ids=["equal", "neighbours", "tiny", "enormous", "many"],
+)
+def test_any_positions_on_an_axis_can_be_shown(
+    browser: Browser, tmp_path: Path, queries: Sequence[float], keys: Sequence[float]
+) -> None:
+    weights = np.full((1, 1, len(keys)), 1 / len(keys), np.float32)
+    record = AttentionRecord(weights, ["q"], ["k"] * len(keys), x=(np.array(queries), np.array(keys)))
+    path = tmp_path / "report.html"
+    page = make_page(Heading("title"), [Run("a", records={"example 1/attention": {0: encode(record)}})])
+    path.write_text(page, encoding="utf-8")
+    browser.open(path.as_uri())
+    assert not browser.complaints()
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(2**63 - 2048, 1.0), (2**63 - 1, 2.0)],
+        [(2**54 - 2, -3.4e38), (2**54 - 1, 3.4e38)],
+        [(-(2**63), 1e-45), (2**63 - 1, 3e-45)],
+        [(5, 1.0), (5, 1.0)],
+    ],
+)
+def test_any_steps_and_numbers_can_be_drawn(
+    browser: Browser, tmp_path: Path, points: Sequence[tuple[int, float]]
+) -> None:
+    page = make_page(Heading("title"), [Run("a", curves={"validation/loss": points})])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelectorAll('.chart').length === 1")
+    assert not browser.complaints()
+
+
+def test_the_long_curves_of_very_many_runs_can_be_drawn(browser: Browser, tmp_path: Path) -> None:
+    points = [(step, 1 / (step + 1)) for step in range(1000)]
+    page = make_page(
+        Heading("title"), [Run(f"run {number}", curves={"train/loss": points}) for number in range(140)]
+    )
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    lines = "document.querySelectorAll('.chart path').length"
+    browser.open((tmp_path / "report.html").as_uri(), f"{lines} === 140")
+    assert not browser.complaints()
+
+
+def test_of_very_many_heads_the_first_are_listed(browser: Browser, tmp_path: Path) -> None:
+    record = encode(AttentionRecord(np.full((6000, 1, 1), 1, np.float32), ["q"], ["k"]))
+    records = {f"example 1/{module}": {0: record} for module in "ab"}
+    path = tmp_path / "report.html"
+    path.write_text(make_page(Heading("title"), [Run("a", records=records)]), encoding="utf-8")
+    browser.open(path.as_uri())
+    assert browser.run("document.querySelectorAll('.al-tile').length") == 10_000
+    assert browser.run("document.querySelector('.al-overview').lastChild.textContent") == "2,000 more heads"
+    assert not browser.complaints()
