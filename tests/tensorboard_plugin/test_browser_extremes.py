@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from chromium import CHROMIUM, Browser
 
+from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
-from attention_lab.tensorboard_plugin.report import Heading, Run, make_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
