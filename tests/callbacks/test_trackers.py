@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.callbacks.trackers.base import read_run_id, save_run_id
+from attention_lab.callbacks.trackers.mlflow import MlflowTracker
 from attention_lab.callbacks.trackers.wandb import WandbTracker
 from attention_lab.commandline import choice_checks
 from attention_lab.errors import LabError
@@ -85,6 +86,15 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
     assert command(f"resume={done.folder}", folder=done.folder).status == 0
     with closing(sqlite3.connect(done.folder / "mlflow.db")) as records:
         assert records.execute("select run_uuid from runs").fetchall() == [(run_id,)]
+    logging.getLogger("mlflow").handlers.clear()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy
+def test_a_name_that_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", minversion="3")
+    tracker = MlflowTracker(str(tmp_path), experiment_name="x" * 501)
+    with pytest.raises(LabError, match=r"^logger=mlflow: .*maximum length of 500 characters$"):
+        tracker.log_settings({}, [], [])
     logging.getLogger("mlflow").handlers.clear()
 
 

@@ -75,8 +75,17 @@ class MlflowTracker(MLFlowLogger, RunTracker):
 
     @rank_zero_only
     def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
-        """Log the hyperparameters, and save the id of the record."""
-        self.log_hyperparams(dict(settings))
+        """Log the hyperparameters, and save the id of the record.
+
+        Raises:
+            LabError: MLflow refuses the name of the experiment, or its server cannot be reached.
+        """
+        from mlflow.exceptions import MlflowException  # optional, and slow to import
+
+        try:
+            self.log_hyperparams(dict(settings))
+        except MlflowException as error:
+            raise LabError(f"logger=mlflow: {' '.join(str(error).split())}") from None
         save_run_id(self.folder / RUN_ID, str(self.run_id))
 
     @rank_zero_only
