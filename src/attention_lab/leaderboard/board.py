@@ -78,9 +78,9 @@ class Comparison:
     sections: Sequence[Section]
     failed: Sequence[Failure]
 
-    def failures(self, noun: str = "run") -> list[str]:
+    def failures(self) -> list[str]:
         """One line for each reason why runs have no results."""
-        return describe_failures(self.failed, len(self.done) + len(self.failed), noun)
+        return describe_failures(self.failed, len(self.done) + len(self.failed))
 
 
 def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
