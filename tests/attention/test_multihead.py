@@ -203,6 +203,17 @@ def test_multi_query_attention_remembers_one_head_piece_by_piece(score: type, re
     assert torch.allclose(torch.cat(found, 1), layer(x, causal=True), atol=1e-12)
 
 
+@pytest.mark.parametrize("groups", [None, 1])
+def test_each_projection_starts_with_its_own_scale(groups: int | None) -> None:
+    """Xavier's: uniform up to sqrt(6 / (fan in + fan out)), where W^K and W^V of fewer heads are smaller."""
+    torch.manual_seed(0)
+    layer = MultiHead(Mechanism(ScaledDot), 64, 8, key_value_heads=groups)
+    shared = 64 if groups is None else 8
+    for part in layer.project.weight.split([64, shared, shared]):
+        assert part.abs().max().item() == pytest.approx((6 / (64 + len(part))) ** 0.5, rel=0.02)
+    assert not layer.project.bias.any()
+
+
 def test_groups_of_heads_have_the_same_size() -> None:
     for groups, message in (
         (3, r"heads=4 must be a multiple of model\.key_value_heads=3"),
