@@ -45,6 +45,26 @@ def test_an_input_that_does_not_matter_is_smoothed_out() -> None:
     assert found.smallest == []
 
 
+def test_bandwidths_have_the_units_of_their_inputs() -> None:
+    loo, units = _error(60, 2, "gaussian", 1, slope=0.0), torch.tensor([1e-4, 1e4]).double()
+    keys, values, weights = loo.samples.keys, loo.samples.values, loo.samples.weights
+    scaled = LeaveOneOut(make_samples(keys * units, values, weights), "gaussian", 1, tolerance=None)
+    found, other = choose_bandwidth(loo), choose_bandwidth(scaled)
+    assert other.bandwidth / units == pytest.approx(found.bandwidth, rel=1e-3)
+    assert found[1:] == other[1:]
+
+
+def test_the_best_bandwidth_is_expected_to_fall_with_the_number_of_samples() -> None:
+    few, many = _error(20, 1, "gaussian", 0), _error(640, 1, "gaussian", 0)
+    assert many.optimal_factor(few) == pytest.approx(32 ** (-1 / 5))
+    assert _error(640, 2, "gaussian", 0).optimal_factor(few) == pytest.approx(32 ** (-1 / 6))
+
+
+def test_the_lowest_minima_of_a_grid_come_first_and_a_plateau_counts_at_its_end() -> None:
+    errors = np.array([3.0, 2.0, 4.0, 1.0, 1.0, 5.0, 2.5, 6.0, 0.5])
+    assert bandwidth._minima(errors) == [8, 4, 1]
+
+
 @pytest.mark.parametrize(
     ("inputs", "kernel", "degree"),
     [(1, "gaussian", 0), (1, "gaussian", 1), (1, "laplacian", 0), (2, "gaussian", 0)],
