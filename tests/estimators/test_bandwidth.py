@@ -60,6 +60,32 @@ def test_the_best_bandwidth_is_expected_to_fall_with_the_number_of_samples() -> 
     assert _error(640, 2, "gaussian", 0).optimal_factor(few) == pytest.approx(32 ** (-1 / 6))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "degree"), [("gaussian", 0), ("gaussian", 1), ("laplacian", 0), ("epanechnikov", 1)]
+)
+def test_the_gradient_is_that_of_the_error(kernel: str, degree: int) -> None:
+    loo, log, step = _error(60, 2, kernel, degree), torch.tensor([0.3, -0.2]).double(), 1e-5
+    error, gradient = loo.gradient(log.exp())
+    assert error == pytest.approx(loo.error(log.exp()))
+    for one, direction in zip(gradient, torch.eye(2).double() * step, strict=True):
+        change = loo.error((log + direction).exp()) - loo.error((log - direction).exp())
+        assert float(one) == pytest.approx(change / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "inputs", "many"), [(50, 1, False), (51, 1, True), (20, 2, False), (21, 2, True)]
+)
+def test_a_search_starts_from_a_part_of_many_samples(
+    n: int, inputs: int, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bandwidth, "MANY", 50)
+    monkeypatch.setattr(bandwidth, "MANY_PAIRS", 20)
+    line = bandwidth._LineSearch(
+        _error(n, inputs, "gaussian", 0), torch.ones(inputs).double(), [*range(inputs)]
+    )
+    assert line.many == many
+
+
 def test_the_lowest_minima_of_a_grid_come_first_and_a_plateau_counts_at_its_end() -> None:
     errors = np.array([3.0, 2.0, 4.0, 1.0, 1.0, 5.0, 2.5, 6.0, 0.5])
     assert bandwidth._minima(errors) == [8, 4, 1]
