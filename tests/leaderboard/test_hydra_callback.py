@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folders import RATE, make_run
 from omegaconf import OmegaConf
 from scipy import stats
 
@@ -203,6 +204,13 @@ def test_a_wrong_column_is_named_in_one_line(options: list[str], said: str, comm
     (line,) = done.err.splitlines()
     assert line.startswith("Error: hydra.callbacks.comparison") and said in line
     assert "Traceback" not in done.out
+
+
+def test_runs_are_compared_without_a_view(command, tmp_path: Path) -> None:
+    done = command(
+        "stage=leaderboard", f"run={make_run(tmp_path / 'a', {RATE: 0.3})}", "~hydra.callbacks.comparison"
+    )
+    assert done.status == 0, done.err
 
 
 def test_a_run_alone_is_told_in_full_and_measured(command) -> None:

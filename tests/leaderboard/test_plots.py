@@ -119,12 +119,10 @@ def test_bubbles_of_one_group_are_joined() -> None:
 
 
 def test_the_table_has_the_metrics_of_both_axes() -> None:
-    found = setting({"size": 1}, {"test/accuracy": 1.0, "test/loss": 2.0, "speed/s": 3.0})
-    assert make_section("", found.jobs, View("speed/s", "test/accuracy")).metrics == [
-        "test/accuracy",
-        "speed/s",
-    ]
-    assert make_section("", found.jobs, View("size", "test/loss")).metrics == ["test/loss"]
+    found = setting({"size": 1}, {"test/accuracy": 1.0, "test/loss": 2.0, "speed/s": 3.0, "parameters": 4.0})
+    bubbles = make_section("", found.jobs, View("speed/s", "test/accuracy"))
+    assert bubbles.metrics == ["test/accuracy", "parameters", "speed/s"]
+    assert make_section("", found.jobs, View("size", "test/loss")).metrics == ["test/loss", "parameters"]
 
 
 def test_options_are_named_in_words() -> None:

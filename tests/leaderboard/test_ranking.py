@@ -17,7 +17,7 @@ from attention_lab.leaderboard.settings import (
     varied_options,
 )
 from attention_lab.leaderboard.significance import compare
-from attention_lab.leaderboard.tables import Section, tabulate
+from attention_lab.leaderboard.tables import TWO_SEEDS, Section, tabulate
 from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job, read_job
 
@@ -88,6 +88,13 @@ def test_seeds_that_change_nothing_say_so() -> None:
         "all seeds give the same difference, so this holds only for these data",
     ]
     assert len(summarize(_rank(_cell("good", GOOD), _cell("bad", {1: 0.5, 2: 0.5, 3: 0.5})))) == 2
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_two_seeds_are_few(seeds: int) -> None:
+    good, bad = (dict(list(values.items())[:seeds]) for values in (GOOD, BAD))
+    section = Section("", ["scoring"], [METRIC], [_rank(_cell("good", good), _cell("bad", bad))])
+    assert (TWO_SEEDS in section.summaries) == (seeds == 2)
 
 
 def test_where_all_diverged_there_is_no_best() -> None:
