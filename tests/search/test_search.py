@@ -13,6 +13,7 @@ optuna = pytest.importorskip("optuna")
 from hydra import compose, initialize_config_dir  # noqa: E402
 from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: E402
 from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
+from hydra.types import RunMode  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 from optuna.distributions import (  # noqa: E402
     BaseDistribution,
@@ -24,7 +25,9 @@ from optuna.trial import TrialState  # noqa: E402
 
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
+from attention_lab.run_files import ERROR, METRICS, PRUNED  # noqa: E402
 from attention_lab.search import trials  # noqa: E402
+from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
 from attention_lab.search.storage import connect, storage_url  # noqa: E402
 from attention_lab.search.study import Result, _suggest  # noqa: E402
@@ -83,6 +86,19 @@ def test_the_result_of_a_run(value: float | None, state: str, why: str, tmp_path
     job.return_value = value
     wanted = Result(state, reason=why) if why else Result(state, value)
     assert trials.read_result(job) == wanted
+
+
+@pytest.mark.parametrize("mode", [RunMode.MULTIRUN, RunMode.RUN])
+def test_a_trial_starts_without_what_an_earlier_study_left(
+    mode: RunMode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = {ERROR, METRICS, PRUNED}
+    for name in left:
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    hydra = {"mode": mode, "job": {"num": 0}, "runtime": {"output_dir": str(tmp_path)}}
+    SearchJobs().on_job_start(OmegaConf.create({"hydra": hydra}), task_function=lambda config: None)
+    assert {path.name for path in tmp_path.iterdir()} == (set() if mode == RunMode.MULTIRUN else left)
+    assert capsys.readouterr().out == ""
 
 
 def test_whom_a_search_waits_for_is_told_when_it_changes(
