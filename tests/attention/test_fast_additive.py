@@ -13,7 +13,7 @@ from torch import Tensor
 from attention_lab.attention import Additive, Concat
 from attention_lab.attention.fast import compiling
 from attention_lab.attention.fast.additive import chunks, compiled_loops, scores
-from attention_lab.attention.fast.additive.forms import ACTIVATIONS, LOGISTIC, rational
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, rational
 from attention_lab.attention.fast.additive.scores import additive_scores
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -228,3 +228,30 @@ def test_without_a_compiler_there_are_chunks(
     assert len(tried) == 2  # the scores, and the gradients
     assert [record.levelname for record in caplog.records] == ["DEBUG"] * 2
     assert caplog.messages[0] == "not compiled: RuntimeError: no compiler"
+
+
+@pytest.mark.parametrize("leading", [(3,), (1, 2), (2, 3)])
+@every_activation
+def test_the_loops_that_are_compiled_are_those_of_the_formula(
+    activation: str, leading: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uncompiled; `test_fast_additive_compiled.py` compiles them, which takes minutes."""
+    for limit in ("SMALL", "CHUNK"):
+        monkeypatch.setattr(scores, limit, -1)
+    monkeypatch.setattr(compiling.CompiledFunction, "__call__", lambda self, *inputs: self.function(*inputs))
+    monkeypatch.setattr(scores, "Chunks", None)
+    torch.manual_seed(0)
+    queries, keys, w = (torch.randn(*shape, 5) for shape in ((*leading, 4), (*leading, 3), leading[1:]))
+    close([queries, keys, w], activation, 2e-6, compiled=True)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_gradients_of_which_one_is_not_compiled_are_left_to_the_chunks(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[Tensor, Tensor] | None] = [(torch.zeros(1, 2, 4), torch.zeros(1, 2, 4))] * 2
+    found[failing] = None
+    calls = iter(found)
+    monkeypatch.setattr(compiled_loops, "_kernels", lambda form: (None, lambda *inputs: next(calls)))
+    x = torch.zeros(1, 2, 4)
+    assert compiled_loops.pull(FORMS["tanh"], x, x, torch.zeros(1, 2, 2), 1) is None

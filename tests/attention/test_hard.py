@@ -160,7 +160,7 @@ def test_a_position_without_probability_has_a_finite_gradient() -> None:
 
 
 def test_reward_to_go_sums_what_follows() -> None:
-    assert reward_to_go(torch.tensor([[1.0, 2.0, 4.0]])).tolist() == [[7.0, 6.0, 4.0]]
+    assert reward_to_go(torch.tensor([1.0, 2.0, 4.0])).tolist() == [7.0, 6.0, 4.0]
 
 
 @pytest.mark.parametrize(

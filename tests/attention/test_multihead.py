@@ -250,6 +250,17 @@ def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: s
     assert 0 < largest.numbers <= memory.keys.numel() + memory.value.numel()
 
 
+@pytest.mark.parametrize("groups", [None, 1])
+def test_each_projection_starts_with_its_own_scale(groups: int | None) -> None:
+    """Xavier's: uniform up to sqrt(6 / (fan in + fan out)), where W^K and W^V of fewer heads are smaller."""
+    torch.manual_seed(0)
+    layer = MultiHead(Mechanism(ScaledDot), 64, 8, key_value_heads=groups)
+    shared = 64 if groups is None else 8
+    for part in layer.project.weight.split([64, shared, shared]):
+        assert part.abs().max().item() == pytest.approx((6 / (64 + len(part))) ** 0.5, rel=0.02)
+    assert not layer.project.bias.any()
+
+
 def test_groups_of_heads_have_the_same_size() -> None:
     for groups, message in (
         (3, r"heads=4 must be a multiple of model\.key_value_heads=3"),

@@ -45,6 +45,52 @@ def test_an_input_that_does_not_matter_is_smoothed_out() -> None:
     assert found.smallest == []
 
 
+def test_bandwidths_have_the_units_of_their_inputs() -> None:
+    loo, units = _error(60, 2, "gaussian", 1, slope=0.0), torch.tensor([1e-4, 1e4]).double()
+    keys, values, weights = loo.samples.keys, loo.samples.values, loo.samples.weights
+    scaled = LeaveOneOut(make_samples(keys * units, values, weights), "gaussian", 1, tolerance=None)
+    found, other = choose_bandwidth(loo), choose_bandwidth(scaled)
+    assert other.bandwidth / units == pytest.approx(found.bandwidth, rel=1e-3)
+    assert found[1:] == other[1:]
+
+
+def test_the_best_bandwidth_is_expected_to_fall_with_the_number_of_samples() -> None:
+    few, many = _error(20, 1, "gaussian", 0), _error(640, 1, "gaussian", 0)
+    assert many.optimal_factor(few) == pytest.approx(32 ** (-1 / 5))
+    assert _error(640, 2, "gaussian", 0).optimal_factor(few) == pytest.approx(32 ** (-1 / 6))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "degree"), [("gaussian", 0), ("gaussian", 1), ("laplacian", 0), ("epanechnikov", 1)]
+)
+def test_the_gradient_is_that_of_the_error(kernel: str, degree: int) -> None:
+    loo, log, step = _error(60, 2, kernel, degree), torch.tensor([0.3, -0.2]).double(), 1e-5
+    error, gradient = loo.gradient(log.exp())
+    assert error == pytest.approx(loo.error(log.exp()))
+    for one, direction in zip(gradient, torch.eye(2).double() * step, strict=True):
+        change = loo.error((log + direction).exp()) - loo.error((log - direction).exp())
+        assert float(one) == pytest.approx(change / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "inputs", "many"), [(50, 1, False), (51, 1, True), (20, 2, False), (21, 2, True)]
+)
+def test_a_search_starts_from_a_part_of_many_samples(
+    n: int, inputs: int, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bandwidth, "MANY", 50)
+    monkeypatch.setattr(bandwidth, "MANY_PAIRS", 20)
+    line = bandwidth._LineSearch(
+        _error(n, inputs, "gaussian", 0), torch.ones(inputs).double(), [*range(inputs)]
+    )
+    assert line.many == many
+
+
+def test_the_lowest_minima_of_a_grid_come_first_and_a_plateau_counts_at_its_end() -> None:
+    errors = np.array([3.0, 2.0, 4.0, 1.0, 1.0, 5.0, 2.5, 6.0, 0.5])
+    assert bandwidth._minima(errors) == [8, 4, 1]
+
+
 @pytest.mark.parametrize(
     ("inputs", "kernel", "degree"),
     [(1, "gaussian", 0), (1, "gaussian", 1), (1, "laplacian", 0), (2, "gaussian", 0)],

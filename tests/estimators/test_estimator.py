@@ -113,6 +113,8 @@ def test_targets_keep_their_shape_and_inputs_their_dtype() -> None:
     found = one.predict(x[:7].astype(np.float32))
     assert found.dtype == np.float32
     assert found == pytest.approx(mean[:, 0], rel=1e-5)
+    whole = both.predict([[1], [2]])  # estimates at whole numbers are none
+    assert whole.dtype == np.float64 and whole.tolist() == both.predict([[1.0], [2.0]]).tolist()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -190,8 +192,9 @@ def test_an_end_of_the_search_is_warned_of() -> None:
         model = KernelRegression(degree=1).fit(x, 2 * x[:, 0] + generator.standard_normal(50))
     assert model.bandwidth_ > 1
     groups = np.repeat(np.arange(10.0), 4)[:, None]
-    with pytest.warns(ConvergenceWarning, match="smallest bandwidth for inputs"):
+    with pytest.warns(ConvergenceWarning, match="smallest bandwidth for inputs") as warned:
         KernelRegression().fit(groups, 10 * (groups[:, 0] % 2) + 0.1 * generator.random(40))
+    assert warned[0].filename == __file__, "the line that fits is named"
 
 
 def test_a_constant_input_or_target_is_no_trouble() -> None:

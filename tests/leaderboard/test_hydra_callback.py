@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folders import RATE, make_run
 from omegaconf import OmegaConf
 from scipy import stats
 
@@ -139,6 +140,14 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
     assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
 
+def test_a_failed_job_of_a_stage_without_metrics_fails_the_sweep(command) -> None:
+    done = command("-m", "experiment=scaling", "theorem.sizes=[4,256]", "theorem.draws=200,1", "pictures=0")
+    assert done.status == 1
+    (error,) = done.err.splitlines()
+    assert error.startswith("Error: 1 of 2 jobs failed (") and "theorem.draws=1 " in error
+    assert error.endswith("): theorem.keys=32, theorem.draws=1: each must be at least 2")
+
+
 @pytest.mark.slow
 def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
@@ -197,6 +206,13 @@ def test_a_wrong_column_is_named_in_one_line(options: list[str], said: str, comm
     assert "Traceback" not in done.out
 
 
+def test_runs_are_compared_without_a_view(command, tmp_path: Path) -> None:
+    done = command(
+        "stage=leaderboard", f"run={make_run(tmp_path / 'a', {RATE: 0.3})}", "~hydra.callbacks.comparison"
+    )
+    assert done.status == 0, done.err
+
+
 def test_a_run_alone_is_told_in_full_and_measured(command) -> None:
     done = command("model=nw", "trainer.max_epochs=4")
     assert "Results" in done.out and "Samples" in done.out
@@ -218,6 +234,8 @@ def test_equal_reasons_of_failures_are_one_line() -> None:
         "4 of 8 jobs failed: c",
     ]
     assert describe_failures(failed[:1], 1) == ["1 of 1 run failed: a <b>"]
+    three = [failed[place] for place in (1, 3, 4)]
+    assert describe_failures(three, 4) == ["3 of 4 runs failed (seed=2, seed=4, seed=5): c"]
 
 
 def test_pictures_can_be_left_out(command) -> None:

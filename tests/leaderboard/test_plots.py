@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab.leaderboard.board import make_section
 from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board
 from attention_lab.leaderboard.ranking import Block, rank
 from attention_lab.leaderboard.settings import Setting
@@ -82,8 +83,14 @@ def test_lines_over_numbers_are_in_order_and_logarithmic_over_a_factor_of_ten() 
     assert (panel.log_x, panel.ticks, note) == (True, [10, 100, 1000], "one run each")
     near, _ = axes_panel(cells[1:], View("size", "y"))
     assert isinstance(near, Lines) and near.log_x
-    linear, _ = axes_panel([setting({"size": size}, {"y": 1.0}) for size in (1, 2, 9)], View("size", "y"))
-    assert isinstance(linear, Lines) and not linear.log_x
+    for sizes, log in (((1, 2, 9), False), ((0, 1, 20), False), ((-1, 1, 20), False), ((0.1, 1.0), True)):
+        panel, _ = axes_panel([setting({"size": size}, {"y": 1.0}) for size in sizes], View("size", "y"))
+        assert isinstance(panel, Lines) and panel.log_x == log
+    for number, shown in ((12, 12), (13, 0)):
+        panel, _ = axes_panel(
+            [setting({"size": size}, {"y": 1.0}) for size in range(number)], View("size", "y")
+        )
+        assert isinstance(panel, Lines) and len(panel.ticks) == shown
 
 
 def test_categories_keep_their_order() -> None:
@@ -109,6 +116,13 @@ def test_bubbles_of_one_group_are_joined() -> None:
     assert note == "one run each; beside each bubble: length"
     _, note = axes_panel(found, View("speed/s", "test/accuracy", size="memory", group="mechanism"))
     assert note.endswith("; area and number: memory")
+
+
+def test_the_table_has_the_metrics_of_both_axes() -> None:
+    found = setting({"size": 1}, {"test/accuracy": 1.0, "test/loss": 2.0, "speed/s": 3.0, "parameters": 4.0})
+    bubbles = make_section("", found.jobs, View("speed/s", "test/accuracy"))
+    assert bubbles.metrics == ["test/accuracy", "parameters", "speed/s"]
+    assert make_section("", found.jobs, View("size", "test/loss")).metrics == ["test/loss", "parameters"]
 
 
 def test_options_are_named_in_words() -> None:

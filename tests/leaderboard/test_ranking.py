@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from folders import RATE, make_run
 
-from attention_lab.leaderboard.ranking import Block, _resampled_rates, rank, summarize
+from attention_lab.leaderboard.ranking import Block, Shared, _resampled_rates, rank, summarize
 from attention_lab.leaderboard.settings import (
     Setting,
     distinguishing_options,
@@ -17,7 +17,7 @@ from attention_lab.leaderboard.settings import (
     varied_options,
 )
 from attention_lab.leaderboard.significance import compare
-from attention_lab.leaderboard.tables import Section, tabulate
+from attention_lab.leaderboard.tables import TWO_SEEDS, Section, tabulate
 from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job, read_job
 
@@ -75,6 +75,8 @@ def test_what_cannot_be_compared_says_why(values: dict[int, float], why: str) ->
     block = _rank(_cell("good", GOOD), _cell("other", values))
     assert [row.verdict for row in block.rows] == ["best", "open"]
     assert summarize(block)[-1] == f"not compared ({why}): scoring=other"
+    header, (_, other) = tabulate(Section("", ["scoring"], [METRIC], [block]))
+    assert other[header.index("against the best")] == why and "p" not in header
 
 
 def test_seeds_that_change_nothing_say_so() -> None:
@@ -88,8 +90,20 @@ def test_seeds_that_change_nothing_say_so() -> None:
     assert len(summarize(_rank(_cell("good", GOOD), _cell("bad", {1: 0.5, 2: 0.5, 3: 0.5})))) == 2
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_two_seeds_are_few(seeds: int) -> None:
+    good, bad = (dict(list(values.items())[:seeds]) for values in (GOOD, BAD))
+    section = Section("", ["scoring"], [METRIC], [_rank(_cell("good", good), _cell("bad", bad))])
+    assert (TWO_SEEDS in section.summaries) == (seeds == 2)
+
+
 def test_where_all_diverged_there_is_no_best() -> None:
     assert summarize(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == ["nothing to compare"]
+
+
+def test_of_many_common_seeds_the_first_five_are_named() -> None:
+    assert Shared("12345", 0.0, 0.0).named == "seeds 1, 2, 3, 4, 5"
+    assert Shared("123456", 0.0, 0.0).named == "seeds 1, 2, 3, 4, 5, ..."
 
 
 def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None:

@@ -42,6 +42,12 @@ def test_the_mean_over_heads_and_each_head() -> None:
         assert values[f"{name}/head_2"] == pytest.approx(second)
 
 
+def test_a_step_from_the_first_source_position_counts() -> None:
+    measures = AlignmentMeasures()
+    measures.update(torch.eye(3)[[2, 0, 1]][None, None], torch.tensor([[0, 1, 2]]))
+    assert measures.take()["monotonicity"].item() == 0.5  # back from 2 to 0, then forward
+
+
 def test_taking_starts_anew() -> None:
     measures = AlignmentMeasures()
     assert measures.take() == {}

@@ -192,6 +192,9 @@ def test_some_queries_at_a_time_give_what_all_do(
     with recording(model) as weights:
         model(x.double()).sum().backward()
     assert weights["attention"].shape == (1, 1, 40, 40)
+    with recording(model, queries=-1) as last:  # the last of all queries, not of each part
+        model(x.double())
+    torch.testing.assert_close(last["attention"], weights["attention"][:, :, -1:])
 
 
 def test_samples_of_hard_pooling_are_those_of_all_queries(monkeypatch: pytest.MonkeyPatch) -> None:

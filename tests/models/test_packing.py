@@ -204,9 +204,12 @@ def test_it_is_packed_where_that_pays() -> None:
     assert long.apart
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"positions": "rotary"}, {"positions": "alibi", "heads": 4, "key_value_heads": 2}]
+)
 @pytest.mark.parametrize("way", WAYS)
-def test_recorded_weights_are_those_of_the_padded_batch(way: str) -> None:
-    encoder = toy_encoder()
+def test_recorded_weights_are_those_of_the_padded_batch(way: str, options: dict[str, Any]) -> None:
+    encoder = toy_encoder(**options)
     x, lengths = torch.randn(3, 6, 8, dtype=torch.float64), torch.tensor([6, 1, 4])
     with _way("padded"), recording(encoder) as expected:
         encoder(x, lengths)

@@ -3,9 +3,11 @@
 import pytest
 from rich.console import Console
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
-from attention_lab.search.report import print_trials
+from optuna.trial import TrialState  # noqa: E402
+
+from attention_lab.search.report import _rank, print_trials  # noqa: E402
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
@@ -29,4 +31,17 @@ def test_nothing_is_cut_on_a_narrow_console(width: int, capsys: pytest.CaptureFi
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)
     if width >= 80:
+        assert "0.003009" in "".join(lines) and "0.09098" in "".join(lines)
         assert "embedding_size" in "".join(lines) and "label_smoothing" in "".join(lines)
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_the_best_complete_trials_come_first(maximize: bool) -> None:
+    study = optuna.create_study()
+    for value in (0.2, 0.1, 0.3, 0.1):
+        study.add_trial(optuna.trial.create_trial(value=value))
+    for value in (0.9, 0.0):  # what a pruned trial had reached does not count
+        study.add_trial(optuna.trial.create_trial(value=value, state=TrialState.PRUNED))
+    trials = study.trials[::-1]
+    trials.sort(key=lambda trial: _rank(trial, maximize))
+    assert [trial.number for trial in trials] == ([2, 0, 1, 3, 4, 5] if maximize else [1, 3, 0, 2, 4, 5])

@@ -2,6 +2,8 @@
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from folders import read_table
@@ -10,8 +12,11 @@ optuna = pytest.importorskip("optuna")
 
 from hydra import compose, initialize_config_dir  # noqa: E402
 from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: E402
+from hydra.core.utils import JobReturn, JobStatus  # noqa: E402
+from hydra.types import RunMode  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 from optuna.distributions import (  # noqa: E402
+    BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
@@ -20,8 +25,12 @@ from optuna.trial import TrialState  # noqa: E402
 
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
+from attention_lab.run_files import ERROR, METRICS, PRUNED  # noqa: E402
+from attention_lab.search import trials  # noqa: E402
+from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
 from attention_lab.search.storage import connect, storage_url  # noqa: E402
+from attention_lab.search.study import Result, _suggest  # noqa: E402
 from attention_lab.text_tables import number  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -44,6 +53,66 @@ NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=
 )
 def test_sweep_syntax_becomes_a_distribution(syntax: str, expected: object) -> None:
     assert distribution_of(OverridesParser.create().parse_override(f"key={syntax}")) == expected
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        FloatDistribution(0.0, 0.5),
+        FloatDistribution(1e-4, 1e-2, log=True),
+        IntDistribution(2, 8, step=2),
+        IntDistribution(1, 100, log=True),
+        CategoricalDistribution(["1", "2"]),
+    ],
+)
+def test_values_are_proposed_from_the_distribution_itself(distribution: BaseDistribution) -> None:
+    trial = optuna.create_study().ask()
+    _suggest(trial, "key", distribution)
+    assert trial.distributions == {"key": distribution}
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "why"),
+    [
+        (0.5, "complete", ""),
+        (2, "complete", ""),
+        (float("nan"), "failed", "the best value is nan"),
+        (None, "failed", "no checkpoint saved the metric's value: choose callbacks=default"),
+    ],
+)
+def test_the_result_of_a_run(value: float | None, state: str, why: str, tmp_path: Path) -> None:
+    config = OmegaConf.create({"hydra": {"runtime": {"output_dir": str(tmp_path)}}})
+    job = JobReturn(hydra_cfg=config, status=JobStatus.COMPLETED)
+    job.return_value = value
+    wanted = Result(state, reason=why) if why else Result(state, value)
+    assert trials.read_result(job) == wanted
+
+
+@pytest.mark.parametrize("mode", [RunMode.MULTIRUN, RunMode.RUN])
+def test_a_trial_starts_without_what_an_earlier_study_left(
+    mode: RunMode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = {ERROR, METRICS, PRUNED}
+    for name in left:
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    hydra = {"mode": mode, "job": {"num": 0}, "runtime": {"output_dir": str(tmp_path)}}
+    SearchJobs().on_job_start(OmegaConf.create({"hydra": hydra}), task_function=lambda config: None)
+    assert {path.name for path in tmp_path.iterdir()} == (set() if mode == RunMode.MULTIRUN else left)
+    assert capsys.readouterr().out == ""
+
+
+def test_whom_a_search_waits_for_is_told_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = iter([[3, 5], [3, 5], [5], []])
+    study: Any = SimpleNamespace(
+        run_one=lambda job: None,  # all trials are claimed
+        trials=lambda state: [SimpleNamespace(number=number) for number in next(running)],
+    )
+    monkeypatch.setattr(trials, "POLL", 0.0)
+    assert trials._run_trials(study, lambda trial: Result("failed"), 3) == []
+    waiting = "Waiting for trials of other processes: "
+    assert capsys.readouterr().out.splitlines() == [f"{waiting}3, 5", f"{waiting}5"]
 
 
 def test_an_invalid_range_is_refused() -> None:

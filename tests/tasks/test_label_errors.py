@@ -52,6 +52,14 @@ def test_several_labels_of_an_example_count_one_by_one(tmp_path: Path) -> None:
     assert "a b\tbird cat dog\tbird dog cat\t2" in (tmp_path / "predictions.tsv").read_text()
 
 
+def test_the_most_wrong_come_first_and_then_the_first_in_the_data(tmp_path: Path) -> None:
+    wrong = {0: [0, 0, 1], 1: [1, 1, 1], 2: [0, 0, 1]}
+    examples = {row: ClassifiedExample("abc"[row], outputs, [0, 0, 0]) for row, outputs in wrong.items()}
+    write_label_errors(examples, _name, tmp_path)
+    worst = (tmp_path / "errors.md").read_text().partition("## Wrong outputs")[2].splitlines()
+    assert [line.split(" | ")[0].strip("| ") for line in worst if "bird" in line] == ["b", "a", "c"]
+
+
 def test_the_interval_is_that_of_the_errors_turned_round() -> None:
     error = bootstrap_interval(np.array([1, 0, 1, 1]), np.ones(4, dtype=np.int64))
     assert accuracy_interval(list(EXAMPLES.values())) == {

@@ -119,31 +119,38 @@ def test_a_leave_one_out_baseline_is_unbiased(monkeypatch: pytest.MonkeyPatch, w
 
 
 @pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
-@pytest.mark.parametrize("baseline", [False, True])
-def test_the_loss_of_one_draw_by_the_formula_with_padding(wiring: str, baseline: bool) -> None:
+@pytest.mark.parametrize("baseline", ["none", "moving_average", "leave_one_out"])
+def test_the_loss_by_the_formula_with_padding(wiring: str, baseline: str) -> None:
     target, lengths = torch.tensor([[5, EOS, PAD], [4, 5, EOS]]), (2, 3)
-    pooling = Hard(weight=0.5, entropy=0.1, baseline=baseline)
+    samples = 3 if baseline == "leave_one_out" else 1
+    pooling = Hard(samples, weight=0.5, entropy=0.1, baseline=baseline)
     model = _model(pooling, wiring=wiring)
     pooling.average.fill_(-3.0)
     torch.manual_seed(1)
     with drawing(pooling) as draws:
-        likelihood = _likelihood(model(BATCH.source, BATCH.source_lengths, target), target)
-    log_p, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
-    expected = torch.zeros(())
+        logits = model(BATCH.source, BATCH.source_lengths, target, samples)
+    likelihood = _likelihood(logits, target.repeat_interleave(samples, 0)).view(2, samples, 3)
+    log_p, entropy = (torch.cat(parts, -1).view(2, samples, 3) for parts in zip(*draws, strict=True))
+    expected, total = torch.zeros(()), torch.zeros(())
     for row, length in enumerate(lengths):
-        for step in range(length):
-            affected = likelihood[row, step : step + 1 if wiring == "luong" else length]
-            reward = (affected + 3.0 * baseline).sum().detach()
-            expected = expected - likelihood[row, step] - 0.5 * reward * log_p[row, step]
-            expected = expected - 0.1 * entropy[row, step]
-    mean = (likelihood[0, :2].sum() + likelihood[1].sum()) / 5
+        total = total + likelihood[row, :, :length].sum()
+        for one, step in product(range(samples), range(length)):
+            end = step + 1 if wiring == "luong" else length
+            rewards = likelihood[row, :, step:end].sum(-1).detach()
+            others = sum(rewards[other] for other in range(samples) if other != one)
+            subtracted = {"none": 0.0, "moving_average": -3.0 * (end - step), "leave_one_out": others / 2}
+            advantage = rewards[one] - subtracted[baseline]
+            expected = expected - likelihood[row, one, step] - 0.5 * advantage * log_p[row, one, step]
+            expected = expected - 0.1 * entropy[row, one, step]
+    expected, mean = expected / (5 * samples), total / (5 * samples)
     torch.manual_seed(1)
     loss, reported = monte_carlo_loss(model, BATCH._replace(target=target), pooling, _likelihood)
-    torch.testing.assert_close(loss, expected / 5)
+    torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(reported, -mean)
-    assert pooling.average.item() == pytest.approx(-3.0 + baseline * 0.1 * (mean.item() + 3.0))
+    moved = 0.1 * (mean.item() + 3.0) if baseline == "moving_average" else 0.0
+    assert pooling.average.item() == pytest.approx(-3.0 + moved)
     gradients = (
-        torch.autograd.grad(one, [*model.decoder.attention.parameters()]) for one in (loss, expected / 5)
+        torch.autograd.grad(one, [*model.decoder.attention.parameters()]) for one in (loss, expected)
     )
     for found, wanted in zip(*gradients, strict=True):
         torch.testing.assert_close(found, wanted)

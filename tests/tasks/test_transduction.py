@@ -25,11 +25,11 @@ def test_the_window_error_is_the_distance_to_the_gold_positions(
     """The mean over the heads and the aligned steps."""
     logged = {}
     monkeypatch.setattr(task, "log", lambda name, value, **options: logged.update({name: (value, options)}))
-    recorded, centre = Recording(), torch.tensor([[[0.0, 4, 9], [2, 2, 9]]])  # of two heads
+    recorded, centre = Recording(), torch.tensor([[[1.0, 4, 9], [2, 2, 9]]])  # of two heads
     recorded.add("decoder", torch.ones(1, 2, 3, 5), None, centre.unsqueeze(-1))
-    task._log_window_error(recorded, torch.tensor([[1, 2, -1]]), "test")
+    task._log_window_error(recorded, torch.tensor([[0, 2, -1]]), "test")
     value, options = logged["test/window_error"]
-    assert value == (1 + 1 + 2 + 0) / 4 and options["batch_size"] == 2
+    assert value == (1 + 2 + 2 + 0) / 4 and options["batch_size"] == 2
 
 
 def test_an_output_has_at_most_three_symbols_for_each_of_the_source_and_ten(task: Transduction) -> None:

@@ -23,11 +23,12 @@ from attention_lab.theorems import (
     ReceptiveField,
     Scaling,
     Theorem,
-    early_information,
+    convolution,
     gradients,
     graph,
     latent_key,
     recurrence,
+    scaling,
 )
 from attention_lab.theorems.finding import largest_difference
 from attention_lab.theorems.kernels import PAIRS, Pair
@@ -97,6 +98,13 @@ def test_every_padding_is_its_own_convolution(findings: dict[str, Finding]) -> N
     }
 
 
+def test_the_borders_of_a_convolution_by_hand() -> None:
+    """For an even kernel the larger margin comes after the picture, as `padding="same"` of PyTorch has it."""
+    names = ("valid", "replicate", "zeros", "circular", "full")
+    assert [convolution.frame(name, 3)[1:] for name in names] == [(0, 0), (1, 1), (1, 1), (1, 1), (2, 2)]
+    assert [convolution.frame(name, 4)[1:] for name in names] == [(0, 0), (1, 2), (1, 2), (1, 2), (3, 3)]
+
+
 def test_without_the_scale_or_with_a_wrong_one_the_claim_fails() -> None:
     class Halved(ScaledDot):
         def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -104,6 +112,13 @@ def test_without_the_scale_or_with_a_wrong_one_the_claim_fails() -> None:
 
     for wrong in (Dot, Halved):
         assert not Scaling(sizes=(4, 64, 256), draws=300, scaled=wrong).run(1).holds
+
+
+def test_scores_of_one_query_are_one_draw_of_the_variance() -> None:
+    """By hand: the means of the squares are 1 and 9, with a standard deviation of sqrt(32)."""
+    found = scaling._softmax_of(torch.tensor([[1.0, -1.0], [3.0, -3.0]]))
+    assert found.variance == 5 and found.error == pytest.approx(math.sqrt(32) / math.sqrt(2))
+    assert found.largest == pytest.approx((1 / (1 + math.exp(-2)) + 1 / (1 + math.exp(-6))) / 2)
 
 
 def test_a_state_that_forgets_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +149,12 @@ def test_nodes_stand_in_the_order_of_their_numbers() -> None:
 
 
 def test_the_wrong_kernel_is_seen() -> None:
-    for score in (Laplacian, lambda *sizes, width: Gaussian(*sizes, width=2 * width)):
+    scores = (
+        Laplacian,
+        lambda *sizes, width: Gaussian(*sizes, width=2 * width),
+        lambda *sizes, width: Gaussian(*sizes, width=max(width, 1.0)),  # of one width alone
+    )
+    for score in scores:
         pairs = {"Gaussian": Pair(PAIRS["Gaussian"].kernel, score)}
         assert not KernelEquivalence(samples=20, queries=10, pairs=pairs).run(1).holds
 
@@ -152,6 +172,38 @@ def test_a_baseline_that_looks_at_its_own_draw_is_seen(monkeypatch: pytest.Monke
     assert not SMALL["gradients"]().run(1).holds
 
 
+def _estimate(bias: float, variance: float = 1.0, samples: int = 1) -> gradients.Estimate:
+    return gradients.Estimate("", bias, 0.01, variance, samples, gradients.PLAIN)
+
+
+def test_every_part_of_the_claim_about_gradients_counts() -> None:
+    right, wrong = _estimate(0.0), _estimate(1.0)
+    found = gradients.Estimates(
+        plain=[right, _estimate(0.0, 0.25, 4)],
+        based=[_estimate(0.0, 0.8), _estimate(0.0, 0.2, 4)],
+        mixed=wrong,
+        own=right,
+        relaxed=[right, wrong],
+    )
+    assert found.hold
+    for change in (
+        {"plain": [right, _estimate(1.0, 0.25, 4)]},
+        {"plain": [right, _estimate(0.0, 0.3, 4)]},  # falls less than 1 / N
+        {"plain": [right, _estimate(0.0, 0.21, 4)], "based": [found.based[0], _estimate(0.0, 0.1, 4)]},
+        {"based": [found.based[0], _estimate(1.0, 0.2, 4)]},
+        {"based": [found.based[0], _estimate(0.0, 0.24, 4)]},
+        {"mixed": right},
+        {"own": wrong},
+        {"relaxed": [wrong, right]},
+    ):
+        assert not found._replace(**change).hold, change  # type: ignore[arg-type]
+
+
+def test_a_state_that_grows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrence, "_linear_past", recurrence._softmax_past)
+    assert not SMALL["recurrence"]().run(1).holds
+
+
 def test_an_attention_that_sees_neighbours_only_has_a_longer_path() -> None:
     narrow = Mechanism(ScaledDot, window=lambda **sizes: Band(**sizes, width=2))
     finding = ReceptiveField(distances=(1, 3, 8), depths=3, mechanism=narrow).run(1)
@@ -166,48 +218,28 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         largest_difference(torch.zeros(2), torch.zeros(2, 1))
 
 
-def test_nothing_is_lost_where_both_hand_on_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = EarlyInformation._model
-    monkeypatch.setattr(
-        EarlyInformation, "_model", lambda self, arm: model(self, arm._replace(memory="final"))
-    )
-    finding = EarlyInformation(4, 5, 6, (), steps=2, seeds=2).run(1)
-    assert not finding.holds
-    assert "backwards 0.00 ± 0.00, forwards 0.00 ± 0.00" in finding.notes[0]
-
-
-@pytest.mark.parametrize("order", early_information.ORDERS)
-def test_an_accuracy_stands_at_the_number_of_symbols_read_after_it(
-    order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that knows the symbol read first, and nothing else."""
-
-    def knows_the_first(self: EarlyInformation, model: object, source: Tensor, target: Tensor) -> Tensor:
-        right = torch.nn.functional.one_hot(target, 10).float()
-        place = -1 if order == "backwards" else 0
-        assert torch.equal(target[:, place], source[:, 0])
-        only = torch.zeros_like(right)
-        only[:, place] = right[:, place]
-        return only  # elsewhere the likeliest is id 0, which is no symbol
-
-    monkeypatch.setattr(EarlyInformation, "_logits", knows_the_first)
-    monkeypatch.setattr(EarlyInformation, "_train", lambda *a: None)
-    found = EarlyInformation(6, 6)._accuracies(early_information.Arm(order, "final", 4), 1)
-    assert found == [0, 0, 0, 0, 0, 1]
-
-
-def test_the_interval_of_a_mean_over_seeds() -> None:
-    """By hand: t = 4.3027 for two degrees of freedom, standard deviation 1."""
-    found = early_information.mean_interval([1.0, 2.0, 3.0])
-    assert found.mean == 2
-    assert found.half == pytest.approx(4.302653 / math.sqrt(3))
-
-
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: ConvolutionEquivalence(grid=(9, 4)),
+        lambda: ConvolutionEquivalence(paddings=("same",)),
+        lambda: GraphEquivalence(("1-2",), random=((0, 0.5),)),
+        lambda: GraphEquivalence(("1-2",), random=((9, 1.5),)),
+        lambda: HardGradients(keys=1),
+        lambda: HardGradients(repetitions=99),
+        lambda: HardGradients(samples=(4, 16)),
+        lambda: KernelEquivalence(features=(1, 0)),
+        lambda: KernelEquivalence(widths=(1.0, 0.0)),
+        lambda: LinearRecurrence(lengths=(64, 0)),
+        lambda: ReceptiveField(kernel_size=1),
         lambda: ReceptiveField(kernel_size=4),
+        lambda: ReceptiveField(distances=(8, 0)),
+        lambda: ReceptiveField(depths=0),
+        lambda: ReceptiveField(size=0),
+        lambda: ReceptiveField(size=3),
         lambda: Scaling(sizes=(8,)),
+        lambda: Scaling(sizes=(8, 0)),
+        lambda: Scaling(keys=1),
         lambda: EarlyInformation(length=3),
         lambda: EarlyInformation(others=(0,)),
         lambda: EarlyInformation(learning_rate=math.nan),

@@ -78,9 +78,9 @@ class Comparison:
     sections: Sequence[Section]
     failed: Sequence[Failure]
 
-    def failures(self, noun: str = "run") -> list[str]:
+    def failures(self) -> list[str]:
         """One line for each reason why runs have no results."""
-        return describe_failures(self.failed, len(self.done) + len(self.failed), noun)
+        return describe_failures(self.failed, len(self.done) + len(self.failed))
 
 
 def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
@@ -162,11 +162,7 @@ def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
 def _metrics(jobs: Sequence[Job], view: View) -> list[str]:
     """The metrics of the table that at least one run has, beginning with the one that is compared."""
     known = _known(jobs)
-    if view.y in known:
-        x = [view.x] if view.x is not None and ("/" in view.x or view.x in known) else []
-        needed = [view.y, *x]
-    else:
-        needed = [*headlines(jobs), "fit/seconds"]
+    needed = [view.y, view.x] if view.y in known else [*headlines(jobs), "fit/seconds"]
     asked = (*needed[:1], *COSTS, *needed[1:], view.size, *view.also)
     return list(dict.fromkeys(name for name in asked if name in known))
 

@@ -17,6 +17,7 @@ from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
 from attention_lab.errors import LabError, first_line
 from attention_lab.leaderboard.board import write_leaderboard
+from attention_lab.leaderboard.failures import describe_failures
 from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.run_files import ERROR, METRICS
@@ -108,7 +109,8 @@ class LeaderboardCallback(Callback):
             return
         found = write_leaderboard(folder, measured, self.view, config.pictures_format)
         if found.failed:
-            sys.exit("\n".join(console_message("Error", line) for line in found.failures("job")))
+            lines = describe_failures(found.failed, len(jobs), "job")
+            sys.exit("\n".join(console_message("Error", line) for line in lines))
 
 
 def _error_line(error: BaseException) -> str:

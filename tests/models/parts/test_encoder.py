@@ -146,6 +146,8 @@ def test_without_layers_positions_and_norm_remain() -> None:
 def test_wrong_options() -> None:
     with pytest.raises(LabError, match=r"d_model=16 must be a multiple of model\.heads=3"):
         _encoder(heads=3, layers=0)
+    with pytest.raises(LabError, match=r"heads=4 must be a multiple of model\.key_value_heads=3"):
+        _encoder(heads=4, key_value_heads=3, layers=0)
     with pytest.raises(LabError, match="rotary rotates pairs of entries, but a head has 1"):
         _encoder(heads=16, positions="rotary")
     with pytest.raises(LabError, match=r"model\.positions=around is unknown"):

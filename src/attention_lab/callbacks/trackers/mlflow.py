@@ -84,9 +84,9 @@ class MlflowTracker(MLFlowLogger, RunTracker):
 
         try:
             self.log_hyperparams(dict(settings))
+            save_run_id(self.folder / RUN_ID, str(self.run_id))
         except MlflowException as error:
             raise LabError(f"logger=mlflow: {' '.join(str(error).split())}") from None
-        save_run_id(self.folder / RUN_ID, str(self.run_id))
 
     @rank_zero_only
     def log_picture(self, tag: str, picture: Image, step: int) -> None:

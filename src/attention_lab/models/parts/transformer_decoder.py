@@ -94,7 +94,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, mechanism: Mechanism, vocabulary: int, spec: DecoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
-        check_heads(size, heads, spec.key_value_heads)
+        check_heads(size, heads)
         self.checkpointing = spec.checkpointing
         self.embedding = ScaledEmbedding(vocabulary, size, spec.scale_embedding)
         self.positions = make_absolute(spec.positions, size, LENGTH)
