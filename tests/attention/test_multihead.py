@@ -1,32 +1,18 @@
 """The multi-head shell against torch's own, and its two ways in."""
 
-import copy
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import prune
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_lab.attention import (
     Additive,
-    Band,
-    Constant,
-    Cosine,
-    Dot,
-    Entmax15,
     Gaussian,
-    Linear,
     Mechanism,
     MultiHead,
     ScaledDot,
-    Sigmoid,
-    SinkSoftmax,
-    Softmax,
-    Sparsemax,
     causal_mask,
     lengths_mask,
     recording,
@@ -161,95 +147,6 @@ def test_a_batch_without_examples(score: type) -> None:
     assert layer.attend(x, layer.remember(x)).shape == x.shape
 
 
-def _with_all_keys(layer: MultiHead) -> MultiHead:
-    """The layer of grouped-query attention with the projections of keys and values repeated for each head."""
-    groups, width = layer.key_value_heads, layer.size // layer.heads
-    repeat = torch.arange(groups).repeat_interleave(layer.heads // groups)
-    full = copy.deepcopy(layer)
-    full.key_value_heads, full.project = layer.heads, nn.Linear(layer.size, 3 * layer.size).double()
-    query, *shared = layer.project.weight.split([layer.size, groups * width, groups * width])
-    bias, *shared_bias = layer.project.bias.split([layer.size, groups * width, groups * width])
-    with torch.no_grad():
-        weights = [part.view(groups, width, -1)[repeat].flatten(0, 1) for part in shared]
-        full.project.weight.copy_(torch.cat([query, *weights]))
-        full.project.bias.copy_(
-            torch.cat([bias, *(x.view(groups, width)[repeat].flatten() for x in shared_bias)])
-        )
-    return full
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
-@pytest.mark.parametrize(
-    ("mechanism", "causal"),
-    [
-        *((Mechanism(score), True) for score in (ScaledDot, Linear, Cosine, Additive, Gaussian)),
-        *((Mechanism(score), False) for score in (ScaledDot, Linear, Cosine, Constant, Additive)),
-        *((Mechanism(Dot, normalizer=kind), False) for kind in (Sparsemax, Entmax15, Sigmoid, SinkSoftmax)),
-        (Mechanism(Dot, window=partial(Band, width=1)), False),
-    ],
-)
-def test_grouped_queries_share_the_keys_and_values_of_their_group(
-    mechanism: Mechanism, causal: bool, positions: str, groups: int
-) -> None:
-    torch.manual_seed(0)
-    relative = make_relative(positions, 4, 2)
-    layer = MultiHead(mechanism, 8, 4, relative=relative, key_value_heads=groups).double()
-    if isinstance(layer.attention.normalizer, SinkSoftmax):
-        nn.init.normal_(layer.attention.normalizer.sink)
-    full, x = _with_all_keys(layer), torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
-    mask = lengths_mask(torch.tensor([5, 2, 0]), 5)
-    with recording(layer) as weights, recording(full) as expected_weights:
-        found, expected = layer(x, mask, causal=causal), full(x, mask, causal=causal)
-    assert torch.allclose(found, expected, atol=1e-12)
-    assert torch.equal(layer(x, mask, causal=causal), found)
-    assert torch.allclose(weights["attention"], expected_weights["attention"], atol=1e-12)
-    upstream = torch.randn_like(found)
-    of_found, of_expected = (torch.autograd.grad(y, x, upstream)[0] for y in (found, expected))
-    assert torch.allclose(of_found, of_expected, atol=1e-12)
-
-
-@pytest.mark.parametrize(("score", "remembered"), [(ScaledDot, 1), (Linear, 1), (Additive, 4)])
-def test_multi_query_attention_remembers_one_head_piece_by_piece(score: type, remembered: int) -> None:
-    torch.manual_seed(0)
-    layer = MultiHead(
-        Mechanism(score), 8, 4, relative=make_relative("rotary", 4, 2), key_value_heads=1
-    ).double()
-    assert sum(p.numel() for p in layer.project.parameters()) == (8 + 2 * 2) * (8 + 1)
-    x, found = torch.randn(3, 6, 8, dtype=torch.float64), []
-    memory = layer.remember(x[:, :0], causal=True)
-    for start, end in ((0, 2), (2, 3), (3, 6)):
-        memory = memory.extend(layer.remember(x[:, start:end], causal=True, offset=start))
-        found.append(layer.attend(x[:, start:end], memory, offset=start))
-    assert memory.keys.shape[1] == memory.value.shape[1] == remembered
-    assert torch.allclose(torch.cat(found, 1), layer(x, causal=True), atol=1e-12)
-
-
-class _Largest(TorchDispatchMode):
-    """The most memory that one tensor has taken, in numbers."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for x in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(x, Tensor):
-                self.numbers = max(self.numbers, x.untyped_storage().nbytes() // x.element_size())
-        return result
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
-@pytest.mark.parametrize("normalizer", [Softmax, Sparsemax])
-def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: str, groups: int) -> None:
-    relative, mechanism = make_relative(positions, 8, 16), Mechanism(ScaledDot, normalizer=normalizer)
-    layer = MultiHead(mechanism, 128, 8, relative=relative, key_value_heads=groups)
-    memory = layer.remember(torch.randn(8, 400, 128), causal=True)
-    with _Largest() as largest:
-        layer.attend(torch.randn(8, 1, 128), memory, offset=399)
-    assert 0 < largest.numbers <= memory.keys.numel() + memory.value.numel()
-
-
 @pytest.mark.parametrize("groups", [None, 1])
 def test_each_projection_starts_with_its_own_scale(groups: int | None) -> None:
     """Xavier's: uniform up to sqrt(6 / (fan in + fan out)), where W^K and W^V of fewer heads are smaller."""
@@ -259,15 +156,6 @@ def test_each_projection_starts_with_its_own_scale(groups: int | None) -> None:
     for part in layer.project.weight.split([64, shared, shared]):
         assert part.abs().max().item() == pytest.approx((6 / (64 + len(part))) ** 0.5, rel=0.02)
     assert not layer.project.bias.any()
-
-
-def test_groups_of_heads_have_the_same_size() -> None:
-    for groups, message in (
-        (3, r"heads=4 must be a multiple of model\.key_value_heads=3"),
-        (0, "at least 1"),
-    ):
-        with pytest.raises(LabError, match=message):
-            MultiHead(Mechanism(ScaledDot), 8, 4, key_value_heads=groups)
 
 
 def test_heads_must_divide_the_size() -> None:
