@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from counted_operators import Operators
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attention_lab.attention import (
@@ -144,6 +145,25 @@ def test_more_than_four_dimensions_stay_on_the_fused_kernel(mask: str, shared: t
             for y in (found, expected)
         )
         assert all(map(partial(torch.allclose, atol=1e-5), of_found, of_expected))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated", "ignore::torch.jit.TracerWarning")
+def test_more_than_four_dimensions_can_be_exported_and_traced() -> None:
+    class Masked(nn.Module):
+        def forward(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+            return attention(query, attention.remember(key, mask=mask))
+
+    attention, dim = Mechanism(ScaledDot)(SIZE, SIZE), torch.export.Dim.DYNAMIC
+    small, large = (
+        (torch.randn(b, 2, 2, 5, SIZE), torch.randn(b, 2, 1, k, SIZE), torch.rand(b, 1, 1, 1, k) < 0.5)
+        for b, k in ((3, 6), (2, 7))
+    )
+    shapes = {"query": {0: dim}, "key": {0: dim, 3: dim}, "mask": {0: dim, 4: dim}}
+    exported = torch.export.export(Masked(), small, dynamic_shapes=shapes, strict=False).module()
+    assert torch.allclose(exported(*large), Masked()(*large), atol=1e-6)
+    traced = torch.jit.trace(Masked(), (*small[:2], small[2][:1]))
+    assert torch.allclose(traced(*small), Masked()(*small), atol=1e-6)
 
 
 @pytest.mark.parametrize("score", [ScaledDot, Additive])

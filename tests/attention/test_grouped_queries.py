@@ -96,6 +96,46 @@ def test_multi_query_attention_remembers_one_head_piece_by_piece(score: type, re
     assert torch.allclose(torch.cat(found, 1), layer(x, causal=True), atol=1e-12)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("positions", ["none", "alibi"])
+def test_one_query_for_all_sources(positions: str, groups: int) -> None:
+    layer = MultiHead(
+        Mechanism(ScaledDot), 8, 4, relative=make_relative(positions, 4, 2), key_value_heads=groups
+    ).double()
+    query, source = torch.randn(1, 2, 8).double(), torch.randn(3, 5, 8).double()
+    together = layer.attend(query, layer.remember(source))
+    one_by_one = [layer.attend(query, layer.remember(one)) for one in source.split(1)]
+    assert torch.allclose(together, torch.cat(one_by_one), atol=1e-12)
+    mask = lengths_mask(torch.tensor([5, 2, 0]), 5)
+    masked = layer.attend(query, layer.remember(source[:1], mask))
+    assert torch.allclose(masked[:1], one_by_one[0], atol=1e-12)
+    assert torch.equal(masked[2], layer.output.bias.expand(2, -1))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_exported_or_traced_layer_takes_other_sizes_and_masks(groups: int) -> None:
+    layer = MultiHead(Mechanism(ScaledDot), 8, 4, key_value_heads=groups).eval()
+    x, mask = torch.randn(3, 6, 8), torch.ones(3, 1, 6, dtype=torch.bool)
+    sizes = {"x": {0: torch.export.Dim("B"), 1: torch.export.Dim("L")}}
+    exported = torch.export.export(layer, (x,), dynamic_shapes=sizes).module()
+    other = torch.randn(2, 4, 8)
+    assert torch.allclose(exported(other), layer(other), atol=1e-6)
+    mask[0, 0, 2:] = False
+    traced = torch.jit.trace(layer, (x, mask))
+    graph = torch.rand(3, 6, 6) < 0.5
+    assert torch.allclose(traced(x, graph), layer(x, graph), atol=1e-6)
+
+
+def test_a_dropout_of_your_own_gets_the_weights_of_every_head() -> None:
+    layer, shapes = MultiHead(Mechanism(ScaledDot), 8, 4, key_value_heads=2), []
+    layer.attention.dropout.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
+    layer(torch.randn(3, 5, 8))
+    assert shapes == [(3, 4, 5, 5)]
+
+
 class _Largest(TorchDispatchMode):
     """The most memory that one tensor has taken, in numbers."""
 

@@ -124,6 +124,10 @@ def test_a_step_does_not_wait_for_the_value_of_its_loss() -> None:
         progress.on_train_batch_end(trainer, module, None, None, index)
     with pytest.raises(RuntimeError, match="meta"):
         progress.state_dict()
+    module.training_loss = torch.tensor(torch.inf)
+    progress.setup(trainer, module, "fit")
+    progress.on_train_batch_end(trainer, module, None, None, 0)
+    assert progress.state_dict() == {"epoch": 0, "total": 0.0, "steps": 0}  # what a resumed run accepts
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])

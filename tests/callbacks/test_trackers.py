@@ -90,8 +90,14 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy
-def test_a_name_that_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path) -> None:
+def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("mlflow", minversion="3")
+    with pytest.raises(LabError, match=r"^logger=mlflow: "):
+        MlflowTracker(str(tmp_path), tracking_uri="unknown://x")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    save_run_id(tmp_path / "mlflow_run_id.txt", "0" * 32)
+    with pytest.raises(LabError, match=r"^logger=mlflow: .* http://127\.0\.0\.1:9/"):  # without the account
+        MlflowTracker(str(tmp_path), tracking_uri="http://user:secret@127.0.0.1:9").continue_run()
     tracker = MlflowTracker(str(tmp_path), experiment_name="x" * 501)
     with pytest.raises(LabError, match=r"^logger=mlflow: .*maximum length of 500 characters$"):
         tracker.log_settings({}, [], [])

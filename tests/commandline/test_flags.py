@@ -41,6 +41,7 @@ def test_flags_come_first(given: str, wanted: str) -> None:
         ("--config mine", "ambiguous option: --config could match"),
         ("-m --cfg job seed=1", "--cfg and --multirun cannot be combined: leave out one of them"),
         ("--resolve", "--resolve needs --cfg or --help"),
+        ("--experimental-rerun=", "--experimental-rerun reads a pickle"),
         ("--experimental-rerun job.pickle", "--experimental-rerun reads a pickle, which can run code"),
     ],
 )

@@ -93,11 +93,16 @@ def test_a_folder_that_is_none_is_refused(argument: str) -> None:
         choice_checks.check_choices([argument], CONF)
 
 
-def test_a_folder_in_a_variable_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    argument = "hydra.run.dir=${oc.env:MINE}/x"
+@pytest.mark.parametrize(
+    "argument", ["hydra.run.dir=${oc.env:MINE}/x", "hydra.sweep.subdir=a_${oc.env: MINE }"]
+)
+def test_a_folder_in_a_variable_that_is_not_set_is_refused(
+    argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MINE", raising=False)
-    with pytest.raises(LabError, match=r"^hydra\.run\.dir=.*: the environment variable MINE is not set$"):
+    with pytest.raises(LabError, match=r"^hydra\..*: the environment variable MINE is not set$"):
         choice_checks.check_choices([argument], CONF)
+    choice_checks.check_choices([argument.replace("$", "\\$")], CONF)  # the name of a folder
     monkeypatch.setenv("MINE", "logs")
     choice_checks.check_choices([argument], CONF)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.memory import Memory, check_tensors
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
@@ -185,16 +186,22 @@ class MultiHead(nn.Module):
         return contexts.transpose(1, 2).flatten(-2)
 
     def _may_share(self, query: Tensor, memory: Memory, offset: int) -> bool:
-        """Whether all queries of a group may be attended to as the rows of one head."""
+        """Whether all queries of a group may be attended to as the rows of one head.
+
+        Not in compiled or traced code, where sizes and the form of the mask may change later.
+        """
         attention, mask = self.attention, memory.mask
         return (
             memory.keys.shape[1] < self.heads
+            and has_values(memory.value)
             and not memory.hides_later_keys(offset)
             and (mask is None or (mask.shape[-2] == 1 and mask.shape[-3:-2] in ((), (1,))))
             and computes_as(attention, Attention)
             and attention.has_the_formula()
             and computes_as(attention.window, Global)
-            and treats_heads_alike(attention.score, attention.normalizer, attention.pooling)
+            and treats_heads_alike(
+                attention.score, attention.normalizer, attention.pooling, attention.dropout
+            )
         )
 
     def _share(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
@@ -211,7 +218,7 @@ class MultiHead(nn.Module):
             contexts: Tensor = self.attention(
                 query.reshape(batch, *rows, query.shape[-1]), memory._replace(causal=False), bias=bias
             )
-        return contexts.reshape(batch, heads, queries, contexts.shape[-1])
+        return contexts.reshape(len(contexts), heads, queries, contexts.shape[-1])
 
     def _split_all(self, projected: Tensor) -> tuple[Tensor, ...]:
         """The heads of queries, keys and values."""

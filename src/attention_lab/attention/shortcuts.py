@@ -12,6 +12,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.normalizers import (
     Entmax15,
     Normalizer,
@@ -21,11 +22,11 @@ from attention_lab.attention.normalizers import (
     Sparsemax,
 )
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
-from attention_lab.attention.scores import Constant, Cosine, Dot, Linear, ScaledDot, Score
+from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
 
 Part = TypeVar("Part", bound=nn.Module)
 
-_SCORES = (Dot, ScaledDot, Cosine, Linear, Constant)
+_SCORES = (Dot, ScaledDot, Linear, Constant)
 """Scores without parameters."""
 _NORMALIZERS = (Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid)
 _POOLINGS = (Soft, Hard, Gumbel, Exact, Monotonic)
@@ -59,7 +60,7 @@ def _of_all_keys(scale: float | Tensor | None) -> float | Tensor | None:
     return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
 
 
-def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module) -> bool:
+def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module, dropout: nn.Module) -> bool:
     """Whether the context of a query is known not to depend on its head, nor on the queries beside it.
 
     Then the queries of several heads may be attended to as the rows of one.
@@ -71,7 +72,13 @@ def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module)
         and any(computes_as(normalizer, kind) for kind in _NORMALIZERS)
         and all(x.numel() == 1 for x in own if isinstance(x, Tensor))
         and computes_as(pooling, Soft)
+        and drops_single_weights(dropout)
     )
+
+
+def drops_single_weights(dropout: nn.Module) -> bool:
+    """Whether a dropout is known to drop each weight independently of the others."""
+    return computes_as(dropout, Dropout) or computes_as(dropout, nn.Dropout)
 
 
 def ignores_hidden_keys(normalizer: Normalizer, pooling: nn.Module | None = None) -> bool:

@@ -58,7 +58,7 @@ def check_falloff(falloff: str, width: int | float) -> None:
     if falloff != "none" and not (1e-9 <= width <= 1e9 or width == math.inf):
         raise LabError(
             f"window.falloff={falloff} has sigma = width / 2: "
-            f"window.width must be from 1e-9 to 1e9, got {width}"
+            f"window.width must be from 1e-9 to 1e9, or inf, got {width}"
         )
 
 

@@ -1,5 +1,6 @@
 """Progress on the console: a bar while an epoch runs, and one row of a table when it ends."""
 
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
 from torch import Tensor
@@ -23,8 +25,8 @@ GAP = "  "
 class Progress(TQDMProgressBar):
     """A progress bar for the training epoch, on terminals only, and a row of metrics after each validation.
 
-    The row shows the training loss (the mean over the epoch's steps so far), the monitored metric and as many
-    of the other validation metrics as fit the width of the console.
+    The row shows the training loss (the mean over the epoch's steps so far, of the first process), the
+    monitored metric and as many of the other validation metrics as fit the width of the console.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -43,8 +45,11 @@ class Progress(TQDMProgressBar):
         self._losses = _Losses()
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch's losses so far, as numbers."""
-        return vars(self._losses) | {"total": float(self._losses.total)}
+        """The epoch's losses so far, as numbers; none if their sum is not finite."""
+        total = float(self._losses.total)
+        return vars(
+            _Losses(self._losses.epoch, total, self._losses.steps) if math.isfinite(total) else _Losses()
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue the mean of an interrupted epoch."""
@@ -93,7 +98,8 @@ class Progress(TQDMProgressBar):
         if self._losses.epoch != trainer.current_epoch:
             self._losses = _Losses(trainer.current_epoch)
         if (loss := getattr(pl_module, "training_loss", None)) is not None:
-            self._losses.total = self._losses.total + loss.float()
+            precise = torch.float32 if loss.device.type == "mps" else torch.float64
+            self._losses.total = self._losses.total + loss.to(precise)
             self._losses.steps += 1
         if not self.train_progress_bar.disable:
             super().on_train_batch_end(trainer, pl_module, *args)

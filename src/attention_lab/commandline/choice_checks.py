@@ -88,11 +88,12 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
 def _check_run_folder(argument: str) -> None:
     """Raise LabError if the folder of a run or sweep is null, a list, or in a variable that is not set."""
     _, key, value = split_override(argument)
-    if key not in ("hydra.run.dir", "hydra.sweep.dir"):
-        return
-    if value == "null" or value.startswith(("[", "{")):
+    folders = ("hydra.run.dir", "hydra.sweep.dir")
+    if key in folders and (value == "null" or value.startswith(("[", "{"))):
         raise LabError(f"{argument}: give a folder, such as {key}=logs/mine, or leave the option out")
-    for name in re.findall(r"\$\{oc\.env:(\w+)\}", value):
+    if key not in (*folders, "hydra.sweep.subdir"):
+        return
+    for name in re.findall(r"(?<!\\)\$\{oc\.env: *(\w+) *\}", value):
         if name not in os.environ:
             raise LabError(f"{argument}: the environment variable {name} is not set")
 

@@ -55,7 +55,7 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     given = [name for key, name in _EXCLUSIVE.items() if getattr(flags, key)]
     if len(given) > 1:
         raise LabError(f"{given[0]} and {given[1]} cannot be combined: leave out one of them")
-    if flags.experimental_rerun:
+    if flags.experimental_rerun is not None:
         raise LabError(
             "--experimental-rerun reads a pickle, which can run code: give the options in the run's "
             ".hydra/overrides.yaml again, or continue a run with resume=..."

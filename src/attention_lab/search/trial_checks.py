@@ -10,7 +10,7 @@ def check_results(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistrib
     """Check that every complete trial has one number as its result, and options in the search space.
 
     Raises:
-        ValueError, KeyError: a trial does not.
+        ValueError, KeyError: a trial lacks one of them.
     """
     for trial in trials:
         if trial.state != TrialState.COMPLETE:

@@ -121,7 +121,7 @@ def check_subpackage(part: Any, name: str, source: str) -> None:
     elif base not in _names_of_bases(found):
         wrong = f"is not a {base.rpartition('.')[2]}"
     elif name == "model" and list(signature(found).parameters)[:2] != _GIVEN:
-        wrong = "is only a part of one"
+        wrong = "is not made from a mechanism and sizes"
     else:
         return
     raise LabError(f"{source} names {target[:200]!r} as its {name}, which {wrong}: it is not loaded")

@@ -34,6 +34,7 @@ from attention_lab.attention.pooling import Soft
 from attention_lab.attention.scores import Score
 from attention_lab.attention.shortcuts import (
     computes_as,
+    drops_single_weights,
     features_of,
     ignores_hidden_keys,
     kernel_features_of,
@@ -78,7 +79,7 @@ def fast_path(parts: Parts, call: Call) -> Path | None:
     """The fastest exact path for a call; None if the weights of all pairs are needed."""
     if not computes_as(parts.pooling, Soft):
         return None
-    if not (computes_as(parts.dropout, Dropout) or computes_as(parts.dropout, nn.Dropout)):
+    if not drops_single_weights(parts.dropout):
         return None
     return _near(parts, call) or _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import keeps_all
 
 
@@ -117,7 +118,8 @@ def _lift(x: Tensor, rank: int) -> Tensor:
 
 def _merged(mask: Tensor, leading: Sequence[int]) -> Tensor:
     """A mask with its dimensions before the last three in one, of size 1 if the mask is the same for all."""
-    if mask.shape[:-3].numel() != 1:
+    # Without values, as in compiled or traced code, sizes may change later.
+    if not has_values(mask) or any(size != 1 for size in mask.shape[:-3]):
         mask = mask.expand(*leading, *mask.shape[-3:])
     return mask.flatten(0, -4)
 

@@ -54,7 +54,7 @@ def make_packing(mask: Bool[Tensor, "B 1 L"], size: int) -> Packing | None:
     """The packing of a batch of vectors of this size; None if it would not pay off.
 
     The number of real positions must be known here. So nothing is packed on a GPU, where that would force a
-    synchronisation, or in compiled code, whose shapes must not depend on values.
+    synchronisation, and nothing in compiled code, whose shapes must not depend on values.
     """
     if mask.device.type != "cpu" or torch.compiler.is_compiling():
         return None

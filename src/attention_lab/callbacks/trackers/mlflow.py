@@ -1,7 +1,9 @@
 """Log a run to MLflow."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -40,7 +42,8 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         notes: a description.
 
     Raises:
-        LabError: MLflow is missing or too old, or the run's own database keeps files outside its folder.
+        LabError: MLflow is missing or too old, rejects an option or cannot reach its server, or the run's own
+            database keeps files outside its folder.
     """
 
     def __init__(
@@ -63,30 +66,23 @@ class MlflowTracker(MLFlowLogger, RunTracker):
             _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         try:
-            super().__init__(
-                experiment_name=experiment_name,
-                run_name=run_title(self.folder),
-                tracking_uri=uri or own,
-                tags=dict.fromkeys(tags, "true") | ({NOTE: notes} if notes else {}),
-                artifact_location=str(self.folder / "mlflow_artifacts") if own else None,
-            )
+            with _one_line():
+                super().__init__(
+                    experiment_name=experiment_name,
+                    run_name=run_title(self.folder),
+                    tracking_uri=uri or own,
+                    tags=dict.fromkeys(tags, "true") | ({NOTE: notes} if notes else {}),
+                    artifact_location=str(self.folder / "mlflow_artifacts") if own else None,
+                )
         except ImportError:
             raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
 
     @rank_zero_only
     def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
-        """Log the hyperparameters, and save the id of the record.
-
-        Raises:
-            LabError: MLflow refuses the name of the experiment, or its server cannot be reached.
-        """
-        from mlflow.exceptions import MlflowException  # optional, and slow to import
-
-        try:
+        """Log the hyperparameters, and save the id of the record."""
+        with _one_line():
             self.log_hyperparams(dict(settings))
             save_run_id(self.folder / RUN_ID, str(self.run_id))
-        except MlflowException as error:
-            raise LabError(f"logger=mlflow: {' '.join(str(error).split())}") from None
 
     @rank_zero_only
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
@@ -103,9 +99,23 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
         if self._own and self._run_id:
             _check_places(self.folder, _OF_RUN, self._run_id)
+        with _one_line():
+            _ = self.experiment  # opens the record
 
     def close(self) -> None:
         """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Turn an error of MLflow into one line, without the account in an address."""
+    from mlflow.exceptions import MlflowException  # optional, and slow to import
+
+    try:
+        yield
+    except MlflowException as error:
+        message = " ".join(str(error).split())
+        raise LabError(f"logger=mlflow: {re.sub(r'//[^/@ ]*@', '//', message)}") from None
 
 
 def _check_places(folder: Path, query: str, value: str) -> None:

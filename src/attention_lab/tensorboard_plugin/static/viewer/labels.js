@@ -75,12 +75,12 @@ const MOST_TICKS = 1000; // no axis has room for as many
 
 /**
  * The whole numbers whose products with a tick's `step` lie in a range. They are counted beforehand, since adding 1 to a
- * number above 2^53 does not change it; none if they cannot be.
+ * number above 2^53 does not change it; none if they cannot be, or the range is infinite.
  */
 export function multiples(low, high, step) {
   const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
   const count = last - first + 1;
-  return Array.from({ length: count <= MOST_TICKS ? count : 0 }, (_, at) => first + at);
+  return Array.from({ length: step < Infinity && count <= MOST_TICKS ? count : 0 }, (_, at) => first + at);
 }
 
 /** The smallest and the largest of any number of numbers; as arguments of a function, 130,000 would be too many. */

@@ -118,7 +118,7 @@ export class Overview {
             ),
           );
     this.element.replaceChildren(...rows);
-    if (left) this.element.append(make("p.al-note", { textContent: `${left.toLocaleString("en")} more heads` }));
+    if (left) this.element.append(make("p.al-note", { textContent: `${left.toLocaleString("en")} more head${left === 1 ? "" : "s"}` }));
     if (scrollTop) this.element.scrollTop = scrollTop;
     focused?.focus({ preventScroll: true });
   }
