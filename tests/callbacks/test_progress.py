@@ -42,15 +42,18 @@ class Module(pl.LightningModule):
 def _fit(folder: object, *callbacks: pl.Callback, refresh_rate: int = 10) -> None:
     batches = DataLoader([torch.zeros(1)])
     monitor = ModelCheckpoint(str(folder), monitor="validation/token_error")
-    trainer = pl.Trainer(
-        max_epochs=6,
+    _trainer(6, Progress(refresh_rate), monitor, *callbacks).fit(Module(), batches, batches)
+
+
+def _trainer(epochs: int, *callbacks: pl.Callback) -> pl.Trainer:
+    return pl.Trainer(
+        max_epochs=epochs,
         logger=False,
         accelerator="cpu",
         num_sanity_val_steps=0,
         enable_model_summary=False,
-        callbacks=[Progress(refresh_rate), monitor, *callbacks],
+        callbacks=list(callbacks),
     )
-    trainer.fit(Module(), batches, batches)
 
 
 def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback) -> list[str]:
@@ -89,15 +92,9 @@ class _Steps(Module):
 
 def _steps(folder: Path, ckpt_path: Path | None = None) -> None:
     """Train and save every step, or continue from a checkpoint in the middle of an epoch."""
-    trainer = pl.Trainer(
-        max_epochs=2,
-        logger=False,
-        accelerator="cpu",
-        num_sanity_val_steps=0,
-        enable_model_summary=False,
-        callbacks=[Progress(), ModelCheckpoint(folder, "{step}", save_top_k=-1, every_n_train_steps=1)],
-    )
-    trainer.fit(_Steps(), DataLoader([torch.zeros(1)] * 3), DataLoader([torch.zeros(1)]), ckpt_path=ckpt_path)
+    every_step = ModelCheckpoint(folder, "{step}", save_top_k=-1, every_n_train_steps=1)
+    three, one = DataLoader([torch.zeros(1)] * 3), DataLoader([torch.zeros(1)])
+    _trainer(2, Progress(), every_step).fit(_Steps(), three, one, ckpt_path=ckpt_path)
 
 
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
