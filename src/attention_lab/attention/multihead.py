@@ -177,7 +177,7 @@ class MultiHead(nn.Module):
         return self.relative.rotate(query, offset), bias
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
-        if self._may_share(query, memory, offset):
+        if self._may_share(memory, offset):
             contexts = self._share(query, memory, offset)
         else:
             memory = self._repeated(memory)
@@ -185,7 +185,7 @@ class MultiHead(nn.Module):
             contexts = self.attention(query, memory, offset=offset, bias=bias)
         return contexts.transpose(1, 2).flatten(-2)
 
-    def _may_share(self, query: Tensor, memory: Memory, offset: int) -> bool:
+    def _may_share(self, memory: Memory, offset: int) -> bool:
         """Whether all queries of a group may be attended to as the rows of one head.
 
         Not in compiled or traced code, where sizes and the form of the mask may change later.
