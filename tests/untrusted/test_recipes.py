@@ -79,9 +79,13 @@ def content() -> dict[str, Any]:
         (
             "model._target_",
             "attention_lab.models.seq2seq.EncoderDecoder",
-            "as its model, which is only a part",
+            "as its model, which is not made from a mechanism and sizes",
         ),
-        ("model._target_", "attention_lab.models.parts.readouts.Mean", "as its model, which is only a part"),
+        (
+            "model._target_",
+            "attention_lab.models.parts.readouts.Mean",
+            "as its model, which is not made from a mechanism and sizes",
+        ),
         (
             "normalizer._target_",
             "attention_lab.attention.Hard",
