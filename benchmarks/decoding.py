@@ -81,16 +81,17 @@ def _exact(layer: MultiHead, query: Tensor, memory: Memory) -> Sequence[Tensor]:
 
 
 def _formula(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    shared = query.shape[1] // key.shape[1]
-    key, value = (x.repeat_interleave(shared, 1) for x in (key, value))
+    key, value = (_for_each_head(x) for x in (key, value))
     return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
 
 
 def _repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    shared = query.shape[1] // key.shape[1]
-    if shared > 1:
-        key, value = (x.repeat_interleave(shared, 1) for x in (key, value))
-    return F.scaled_dot_product_attention(query, key, value)
+    return F.scaled_dot_product_attention(query, _for_each_head(key), _for_each_head(value))
+
+
+def _for_each_head(x: Tensor) -> Tensor:
+    groups = x.shape[1]
+    return x if groups == HEADS else x.repeat_interleave(HEADS // groups, 1)
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

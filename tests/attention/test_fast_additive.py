@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from additive_results import close
+from counted_operators import Operators
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -185,21 +186,12 @@ def test_tiles_cover_every_pair_once(sizes: tuple[int, ...], monkeypatch: pytest
 
 
 def test_small_calls_are_left_to_the_formula_and_large_ones_hold_no_hidden_layer() -> None:
-    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
-        elements = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            out = func(*args, **(kwargs or {}))
-            if isinstance(out, Tensor):
-                self.elements = max(self.elements, out.untyped_storage().nbytes() // out.element_size())
-            return out
-
     w = torch.ones(64, requires_grad=True)
     for length, most in ((8, 2 * 8 * 8 * 64), (192, chunks.CHUNK)):
         a, b = torch.randn(2, length, 64, requires_grad=True), torch.randn(2, length, 64)
-        with Largest() as seen:
+        with Operators() as operators:
             additive_scores(a, b, w).sum().backward()
-        assert most * 0.9 < seen.elements <= most
+        assert most * 0.9 < operators.largest <= most
 
 
 def test_when_to_compile() -> None:

@@ -2,12 +2,11 @@
 
 import copy
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from counted_operators import Operators
+from torch import nn
 
 from attention_lab.attention import (
     Additive,
@@ -136,19 +135,6 @@ def test_a_dropout_of_your_own_gets_the_weights_of_every_head() -> None:
     assert shapes == [(3, 4, 5, 5)]
 
 
-class _Largest(TorchDispatchMode):
-    """The most memory that one tensor has taken, in numbers."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for x in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(x, Tensor):
-                self.numbers = max(self.numbers, x.untyped_storage().nbytes() // x.element_size())
-        return result
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
 @pytest.mark.parametrize("normalizer", [Softmax, Sparsemax])
@@ -156,9 +142,9 @@ def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: s
     relative, mechanism = make_relative(positions, 8, 16), Mechanism(ScaledDot, normalizer=normalizer)
     layer = MultiHead(mechanism, 128, 8, relative=relative, key_value_heads=groups)
     memory = layer.remember(torch.randn(8, 400, 128), causal=True)
-    with _Largest() as largest:
+    with Operators() as operators:
         layer.attend(torch.randn(8, 1, 128), memory, offset=399)
-    assert 0 < largest.numbers <= memory.keys.numel() + memory.value.numel()
+    assert 0 < operators.largest <= memory.keys.numel() + memory.value.numel()
 
 
 def test_groups_of_heads_have_the_same_size() -> None:

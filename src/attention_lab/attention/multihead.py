@@ -177,12 +177,11 @@ class MultiHead(nn.Module):
         return self.relative.rotate(query, offset), bias
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
+        query, bias = self._with_positions(query, memory, offset)
         if self._may_share(memory, offset):
-            contexts = self._share(query, memory, offset)
+            contexts = self._share(query, memory, offset, bias)
         else:
-            memory = self._repeated(memory)
-            query, bias = self._with_positions(query, memory, offset)
-            contexts = self.attention(query, memory, offset=offset, bias=bias)
+            contexts = self.attention(query, self._repeated(memory), offset=offset, bias=bias)
         return contexts.transpose(1, 2).flatten(-2)
 
     def _may_share(self, memory: Memory, offset: int) -> bool:
@@ -204,9 +203,8 @@ class MultiHead(nn.Module):
             )
         )
 
-    def _share(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
+    def _share(self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None) -> Tensor:
         """The contexts of the heads, `[B, H, Q, dv]`, without a copy of keys and values for each."""
-        query, bias = self._with_positions(query, memory, offset)
         if self.attention.record is not None:
             self.attention.record_weights(query, self._repeated(memory), offset=offset, bias=bias)
         batch, heads, queries, _ = query.shape

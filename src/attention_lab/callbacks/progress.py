@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -47,9 +47,7 @@ class Progress(TQDMProgressBar):
     def state_dict(self) -> dict[str, Any]:
         """The epoch's losses so far, as numbers; none if their sum is not finite."""
         total = float(self._losses.total)
-        return vars(
-            _Losses(self._losses.epoch, total, self._losses.steps) if math.isfinite(total) else _Losses()
-        )
+        return vars(replace(self._losses, total=total) if math.isfinite(total) else _Losses())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue the mean of an interrupted epoch."""

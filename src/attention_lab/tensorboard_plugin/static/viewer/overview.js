@@ -118,7 +118,10 @@ export class Overview {
             ),
           );
     this.element.replaceChildren(...rows);
-    if (left) this.element.append(make("p.al-note", { textContent: `${left.toLocaleString("en")} more head${left === 1 ? "" : "s"}` }));
+    if (left) {
+      const noun = left === 1 ? "head" : "heads";
+      this.element.append(make("p.al-note", { textContent: `${left.toLocaleString("en")} more ${noun}` }));
+    }
     if (scrollTop) this.element.scrollTop = scrollTop;
     focused?.focus({ preventScroll: true });
   }
