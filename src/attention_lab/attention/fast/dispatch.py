@@ -81,15 +81,16 @@ def fast_path(parts: Parts, call: Call) -> Path | None:
         return None
     if not drops_single_weights(parts.dropout):
         return None
-    return _near(parts, call) or _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
-
-
-def _near(parts: Parts, call: Call) -> Path | None:
-    """Use only the keys that the band of some query reaches, if these are less than half of all keys."""
-    query, memory, keys = call.query, call.memory, call.memory.keys.shape[-2]
     band = _band(parts, call)
-    if band is None or torch.compiler.is_compiling():
+    path = None if band is None else _near(parts, call, band) or _within_band(parts, call, band)
+    return path or _linear(parts, call) or _fused(parts, call)
+
+
+def _near(parts: Parts, call: Call, band: Band) -> Path | None:
+    """Use only the keys that the band of some query reaches, if these are less than half of all keys."""
+    if torch.compiler.is_compiling():
         return None
+    query, memory, keys = call.query, call.memory, call.memory.keys.shape[-2]
     start = max(0, call.offset - band.width)
     stop = min(keys, call.offset + query.shape[-2] + (0 if memory.causal else band.width))
     if not 0 < 2 * (stop - start) < keys or not ignores_hidden_keys(parts.normalizer):
@@ -101,18 +102,15 @@ def _near(parts: Parts, call: Call) -> Path | None:
         memory.causal,
     )
     call = Call(call.window, query, near, call.offset - start)
-    path = _within_band(parts, call) or _fused(parts, call)
+    path = _within_band(parts, call, band) or _fused(parts, call)
     if path is not None:
         return Path("slice", path.context)
     return Path("slice", lambda: parts.pool(parts.weigh(query, near.keys, call.span), near.value))
 
 
-def _within_band(parts: Parts, call: Call) -> Path | None:
-    """Use strips of keys, if there is a band and strips are faster."""
+def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
+    """Use strips of keys, if these are faster."""
     keys, value, mask, causal = call.memory
-    band = _band(parts, call)
-    if band is None:
-        return None
     blocks = make_blocks(call.query.shape[-2], keys.shape[-2], band.width, causal=causal, offset=call.offset)
     if blocks is None:
         return None
