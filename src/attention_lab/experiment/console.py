@@ -16,14 +16,7 @@ from attention_lab.text_tables import console_message, counted
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
-QUIET = (
-    "pytorch_lightning",
-    "lightning",
-    "lightning_fabric",
-    "lightning.pytorch",
-    "lightning.fabric",
-    "tensorboard",
-)
+QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard")
 IGNORED = (
     r".*does not have many workers.*",  # the data is in memory, so workers would only add overhead
     r".*`training_step` returned `None`.*",  # a model without parameters
