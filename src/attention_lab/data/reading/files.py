@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.reading import physical_memory, read_regular
+from attention_lab.reading import check_memory, read_regular
 from attention_lab.text_tables import counted
 
 T = TypeVar("T")
@@ -60,11 +60,7 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
-    if needed > (most := physical_memory()):
-        raise LabError(
-            f"{path}: reading it takes about {needed >> 20:,} MiB of memory, but this machine has "
-            f"{most >> 20:,} MiB: take a part of it"
-        )
+    check_memory(needed, f"{path}: reading it", "use only a part of it")
     return decode_text(content, path)
 
 
@@ -85,7 +81,7 @@ def _read_rows(path: str, memory: Memory) -> str:
     """`read_text` of a file of columns. Raises LabError if it has more than `MOST_ROWS` lines."""
     text = read_text(path, memory)
     if text.count("\n") >= MOST_ROWS:
-        raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: take a part of it")
+        raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: use only a part of it")
     return text
 
 
