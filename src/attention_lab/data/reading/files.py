@@ -19,8 +19,8 @@ from attention_lab.text_tables import counted
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-LARGEST = 3.4e38  # of float32
-MOST = 1 << 30
+LARGEST_FLOAT = 3.4e38  # of float32
+LARGEST_FILE = 1 << 30
 """Largest data file in bytes."""
 LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
@@ -56,7 +56,7 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
             machine's memory, empty or not UTF-8.
     """
     try:
-        content = read_regular(path, MOST)
+        content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
@@ -100,9 +100,9 @@ def parse_number(text: str) -> float:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if math.isfinite(value) and abs(value) >= LARGEST:
+    if math.isfinite(value) and abs(value) >= LARGEST_FLOAT:
         raise LabError(
-            f"{reprlib.repr(text)} is too large: give numbers below {LARGEST:.2g}, in a larger unit"
+            f"{reprlib.repr(text)} is too large: give numbers below {LARGEST_FLOAT:.2g}, in a larger unit"
         )
     if not math.isfinite(value):
         raise LabError(f"{reprlib.repr(text)} should be a finite number, such as 1.5")
