@@ -54,7 +54,7 @@ def _one_line(
     return f"{console_message(f'{filename}:{lineno}: {category.__name__}', message)}\n"
 
 
-def warn_of_data(data: "DataModule", stage: str, file: str | None = None) -> None:
+def warn_about_data(data: "DataModule", stage: str, file: str | None = None) -> None:
     """Warn of examples shared by several splits and of symbols unseen in training; once per sweep.
 
     Hints about options follow, except for options given on the command line.
