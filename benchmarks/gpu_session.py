@@ -28,7 +28,7 @@ from benchmarks.topics import results_name, topics
 
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".wheels"
-MOST = 60 * 2**20
+MOST_BYTES = 60 * 2**20
 """Maximum size in bytes of the wheels."""
 PYTHON = "3.12"
 PLATFORMS = (
@@ -150,7 +150,7 @@ def download(folder: Path) -> int:
             return _refuse(f"{package} cannot be downloaded")
     size = sum(wheel.stat().st_size for wheel in folder.glob("*.whl"))
     print(f"{len(list(folder.glob('*.whl')))} wheels in {folder}, {size / 2**20:.1f} MiB")
-    return 0 if size <= MOST else _refuse(f"these are more than {MOST / 2**20:.0f} MiB")
+    return 0 if size <= MOST_BYTES else _refuse(f"these are more than {MOST_BYTES / 2**20:.0f} MiB")
 
 
 def _versions() -> dict[str, str]:

@@ -44,7 +44,7 @@ SUBPACKAGES = {
     "lazy_names": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),
     "paths": Rules(set(), LIGHT),
-    "reading": Rules(set(), LIGHT),
+    "reading": Rules({"errors"}, LIGHT),
     "run_files": Rules(set(), LIGHT),
     "sizes": Rules(set(), LIGHT),
     "text_tables": Rules(set(), LIGHT),

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from attention_lab.errors import LabError
+
 _KINDS = {
     stat.S_IFDIR: "directory",
     stat.S_IFIFO: "pipe",
@@ -54,6 +56,13 @@ def is_utf8(text: str) -> bool:
 def physical_memory() -> int:
     """The memory of this machine in bytes; a file that needs more is not read."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory(needed: int, task: str, remedy: str) -> None:
+    """Raise LabError if a task takes about `needed` bytes of memory, more than this machine has."""
+    if needed > (most := physical_memory()):
+        found = f"about {needed >> 20:,} MiB of memory, but this machine has {most >> 20:,} MiB"
+        raise LabError(f"{task} takes {found}: {remedy}")
 
 
 def usable_cores() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.choice_checks import check_choices, warning_of_few_cores
+from attention_lab.commandline.choice_checks import check_choices, few_cores_warning
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
@@ -211,7 +211,7 @@ def test_more_processes_than_cores(
     trainer: dict[str, object], warning: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    found = warning_of_few_cores(OmegaConf.create({"trainer": trainer}))
+    found = few_cores_warning(OmegaConf.create({"trainer": trainer}))
     assert found.startswith(warning) and bool(found) == bool(warning)
 
 

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
-from attention_lab.commandline.option_ranges import CHOICES, MOST, check_ranges
+from attention_lab.commandline.option_ranges import CHOICES, MAXIMUMS, check_ranges
 from attention_lab.errors import LabError
 from attention_lab.tasks.sequence_generation import MOST_BEAMS
 
@@ -13,7 +13,7 @@ from attention_lab.tasks.sequence_generation import MOST_BEAMS
 def test_choices_and_limits_are_those_of_the_classes() -> None:
     assert CHOICES["scoring.activation"] == tuple(ACTIVATIONS)
     assert CHOICES["window.falloff"] == FALLOFFS
-    assert MOST["task.beam_size"] == MOST["task.n_best"] == MOST_BEAMS
+    assert MAXIMUMS["task.beam_size"] == MAXIMUMS["task.n_best"] == MOST_BEAMS
 
 
 @pytest.mark.parametrize(

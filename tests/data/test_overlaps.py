@@ -160,4 +160,4 @@ def test_passages_are_those_of_a_plain_search(train: str, other: str, start: int
 def test_names_of_parts() -> None:
     assert split_names(Splits("a", "b", "c")) == ("a", "b", "c")
     assert split_names(Splits("a", "b", "b")) == ("a (training)", "b (validation)", "b (test)")
-    assert split_names(Splits(None, None, None), "f") == ("f (training)", "f (validation)", "f (test)")
+    assert split_names(Splits("f", "f", "f")) == ("f (training)", "f (validation)", "f (test)")

@@ -25,13 +25,13 @@ def test_references_that_need_too_much_memory_are_refused(
 ) -> None:
     """A batch has a slot for each reference of the source with most, as long as the longest."""
     (tmp_path / "train.tsv").write_text("a\tb\n")
-    (tmp_path / "test.tsv").write_text("a\tb\na\tc\na\td\nb\tbcdef\nc\tb\n")
-    needed = 2 * 3 * 6 * 64  # two examples with three slots of six symbols
+    (tmp_path / "test.tsv").write_text(f"a\tb\na\tc\na\td\nb\t{'b' * 29}\nc\tb\n")
+    needed = 2 * 3 * 30 * 64  # two examples with three slots of thirty symbols; reading the file takes less
     train, test = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
-    monkeypatch.setattr("attention_lab.data.transduction.physical_memory", lambda: needed)
+    monkeypatch.setattr("attention_lab.reading.physical_memory", lambda: needed)
     Pairs(train_file=train, validation_file=train, test_file=test, batch_size=2).setup()
     for batch_size in (3, None):
-        with pytest.raises(LabError, match=r"/test\.tsv.*: up to 3 references .* lower data\.batch_size"):
+        with pytest.raises(LabError, match=r"/test\.tsv.*: .* up to 3 references .* lower data\.batch_size"):
             Pairs(train_file=train, validation_file=train, test_file=test, batch_size=batch_size).setup()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from attention_lab.data import Pairs, Sentences
 from attention_lab.data.cmudict import dictionary_file, read_dictionary
-from attention_lab.data.space_hints import hint_of_spaces
+from attention_lab.data.space_hints import space_hint
 
 REPOSITORY = Path(__file__).parents[2]
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -31,12 +31,12 @@ WORDS = read_dictionary(dictionary_file())
 
 def test_phones_are_recognised_in_few_and_in_many_texts() -> None:
     phones = [WORDS[word][0] for word in random.Random(0).sample(sorted(WORDS), 5000)]
-    assert hint_of_spaces(phones[:60], "target")
-    line = hint_of_spaces(phones, "target")
+    assert space_hint(phones[:60], "target")
+    line = space_hint(phones, "target")
     assert line.startswith("the targets look like symbols with spaces between them ('")
     assert line.endswith("data.target_split=spaces reads 'AH0' as one symbol")
     ipa = ["k a̠ː n ɯ ŋ", "k a̠ ɾ e̞", "k a̠ː ɾ j ʌ̹ ŋ", "s͈ ʌ̹ ŋ", "a̠ i ɕ e̞ kʲ i"]
-    assert "data.source_split=spaces" in hint_of_spaces(ipa * 10, "source")
+    assert "data.source_split=spaces" in space_hint(ipa * 10, "source")
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_phones_are_recognised_in_few_and_in_many_texts() -> None:
     ids=["sentences", "licence", "dates", "numeric", "short", "iso", "words", "digits", "few", "empty"],
 )
 def test_others_are_not(texts: list[str]) -> None:
-    assert hint_of_spaces([text for text in texts if text.strip()] or texts, "target") == ""
+    assert space_hint([text for text in texts if text.strip()] or texts, "target") == ""
 
 
 def test_sentences_of_a_small_vocabulary_are_none() -> None:
     data = Sentences(train_size=500, validation_size=1, test_size=1)
     texts = [" ".join(one.words) for one in data.sentences().train]
-    assert hint_of_spaces(texts, "target") == ""
+    assert space_hint(texts, "target") == ""
 
 
 def test_pairs_hint_at_the_sides_that_are_read_by_character(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_warnings_and_hints_are_one_line_each(
     hydra = SimpleNamespace(overrides=SimpleNamespace(task=given))
     monkeypatch.setattr(console, "HydraConfig", SimpleNamespace(get=lambda: hydra))
     monkeypatch.setattr(console, "in_sweep", lambda: False)
-    console.warn_of_data(DATA, stage)  # type: ignore[arg-type]
+    console.warn_about_data(DATA, stage)  # type: ignore[arg-type]
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Warning: shared examples"
     assert [line.partition(": ")[2] for line in lines[1:]] == said

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from attention_lab.experiment.fitting import without_best_checkpoint
+from attention_lab.experiment.fitting import no_best_checkpoint_warning
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_a_run_without_validation_says_what_it_tests(
     metrics = dict.fromkeys(measured, 1.0)
     trainer: Any = SimpleNamespace(checkpoint_callback=callback, callback_metrics=metrics)
     warning = "no validation has measured validation/loss: there is no best.ckpt; the last weights are tested"
-    assert without_best_checkpoint(trainer) == (warning if warns else "")
+    assert no_best_checkpoint_warning(trainer) == (warning if warns else "")
     trainer.checkpoint_callback = None
-    assert without_best_checkpoint(trainer) == ""
+    assert no_best_checkpoint_warning(trainer) == ""

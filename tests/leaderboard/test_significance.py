@@ -134,7 +134,7 @@ def test_the_time_for_very_many_examples_has_a_limit(monkeypatch: pytest.MonkeyP
     edits = np.stack([generator.binomial(lengths, 0.3), generator.binomial(lengths, 0.4)])
     edits[0, 7] = 200  # an example that dominates
     one_by_one = resample(edits, np.stack([lengths] * 2))
-    monkeypatch.setattr(significance, "MOST", 300)
+    monkeypatch.setattr(significance, "MOST_DRAWN", 300)
     grouped = resample(edits, np.stack([lengths] * 2))
     assert significance._in_groups(edits, np.arange(2000)).shape == (2, 300)
     assert (significance._in_groups(edits, np.arange(2000)).sum(1) == edits.sum(1)).all()
@@ -142,7 +142,7 @@ def test_the_time_for_very_many_examples_has_a_limit(monkeypatch: pytest.MonkeyP
         found, wanted = grouped @ pair, one_by_one @ pair
         assert found.mean() == pytest.approx(wanted.mean(), abs=0.002)
         assert found.std() == pytest.approx(wanted.std(), rel=0.08)
-    monkeypatch.setattr(significance, "MOST", 1)  # one group of all examples
+    monkeypatch.setattr(significance, "MOST_DRAWN", 1)  # one group of all examples
     assert np.ptp(resample(edits, np.stack([lengths] * 2), resamples=3), axis=0).tolist() == [0, 0]
 
 

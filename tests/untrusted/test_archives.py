@@ -20,7 +20,7 @@ from torch import nn
 from attention_lab.errors import LabError
 from attention_lab.untrusted import archives
 from attention_lab.untrusted.archives import check_archive, load_archive
-from attention_lab.untrusted.pickles import MOST, check_pickle
+from attention_lab.untrusted.pickles import MOST_INSTRUCTIONS, check_pickle
 
 REFUSED = (
     *(pickle.UnpicklingError, LabError, zipfile.BadZipFile, zipfile.LargeZipFile),
@@ -231,7 +231,7 @@ def test_metadata_other_than_versions_is_refused(metadata: Any, path: Path) -> N
 
 def test_many_values() -> None:
     with pytest.raises(pickle.UnpicklingError, match="more than"):
-        check_pickle(b"\x80\x02" + b"]" * (MOST + 1) + b".", {})
+        check_pickle(b"\x80\x02" + b"]" * (MOST_INSTRUCTIONS + 1) + b".", {})
 
 
 @pytest.mark.parametrize(

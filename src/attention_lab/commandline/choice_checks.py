@@ -244,7 +244,7 @@ def _check_machine(config: DictConfig) -> None:
         raise LabError(f"threads={threads} must be a whole number, or null")
 
 
-def warning_of_few_cores(config: DictConfig) -> str:
+def few_cores_warning(config: DictConfig) -> str:
     """A one-line warning if more processes are requested than this machine has cores; otherwise empty."""
     devices = config.trainer.get("devices")
     cores = usable_cores()

@@ -38,7 +38,7 @@ FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices", "pooling.baseline")
 """Options that accept values of another type than their default."""
-MOST = 1 << 20
+LARGEST_FILE = 1 << 20
 """Largest file of a choice in bytes."""
 RARE = {
     "mechanism": "experiment=efficiency",
@@ -98,7 +98,7 @@ def choices_of(group: str, folders: Sequence[Path]) -> list[Path]:
 def read_choice(path: Path) -> Any:
     """The content of the file of a choice. Raises LabError, naming file and line, if it cannot be read."""
     try:
-        return OmegaConf.create(read_regular(path, MOST).decode())
+        return OmegaConf.create(read_regular(path, LARGEST_FILE).decode())
     except OSError as error:
         problem = f": {error.strerror}"
     except UnicodeDecodeError:

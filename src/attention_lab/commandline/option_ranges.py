@@ -20,7 +20,7 @@ MINIMUMS = {
     "trainer.accumulate_grad_batches": 1,
 }
 """Smallest valid values of options; given lower ones, Lightning ignores them or crashes later."""
-MOST = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
+MAXIMUMS = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
 """Largest values of options; larger ones would take hours, or more resources than a machine has."""
 FRACTIONS = (
     "schedule.warmup",
@@ -58,7 +58,7 @@ def check_ranges(config: DictConfig) -> None:
         value = _number(config, key)
         if value is not None and not value >= least:
             raise LabError(f"{key}={value}: choose {least} or more")
-    for key, most in MOST.items():
+    for key, most in MAXIMUMS.items():
         value = _number(config, key)
         if value is not None and not value <= most:
             raise LabError(f"{key}={value}: choose at most {most}")

@@ -1,10 +1,9 @@
 """Letters to phones: the CMU Pronouncing Dictionary."""
 
 from collections.abc import Sequence
-from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.dictionary import dictionary_file, read_dictionary, split_words
+from attention_lab.data.dictionary import LETTERS, dictionary_file, read_dictionary, split_words
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -59,7 +58,7 @@ class CMUDict(TransductionData):
         marks = "012" if self.spec.stress else [""]
         phones = sorted([*CONSONANTS.split(), *(vowel + mark for vowel in VOWELS.split() for mark in marks)])
         return TransductionCodec(
-            Tokenizer(self._letters, Vocabulary(list("'" + ascii_lowercase))),
+            Tokenizer(self._letters, Vocabulary(list(LETTERS))),
             Tokenizer(self._phones, Vocabulary(phones)),
         )
 

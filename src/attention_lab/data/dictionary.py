@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable
 from hashlib import blake2b
 from importlib import metadata
+from string import ascii_lowercase
 
 from attention_lab.data.reading.files import read_text
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.errors import LabError
 
+LETTERS = "'" + ascii_lowercase
+"""The characters of its words."""
 # `word(2) PH PH # comment`; other entries (`a.m.`, `and-a-half`) do not match.
 ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
 

@@ -21,7 +21,7 @@ from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.space_hints import hint_of_spaces
+from attention_lab.data.space_hints import space_hint
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least
@@ -203,7 +203,7 @@ class ImageFiles(ImageTransductionData):
     def examples(self) -> Splits[list[ImageExample]]:
         """Read the files and the images that they name."""
         rows = read_once(self.files)
-        hint = hint_of_spaces([row.second for row in rows.train], "target")
+        hint = space_hint([row.second for row in rows.train], "target")
         if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
             self.hints["data.target_split"] = hint
         found = iter(self._read_images([row for split in rows for row in split]))

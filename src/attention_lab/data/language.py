@@ -5,10 +5,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.dictionary import dictionary_file, read_dictionary, split_words
+from attention_lab.data.dictionary import LETTERS, dictionary_file, read_dictionary, split_words
 from attention_lab.data.overlaps import shared_passages
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import LanguageSplit, Split
@@ -80,7 +79,7 @@ class Words(LanguageData):
 
     def make_codec(self, sequences: Splits[list[Symbols]]) -> LanguageCodec:
         """The codec of all letters, including letters that do not occur in training."""
-        tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
+        tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list(LETTERS)))
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
 
 

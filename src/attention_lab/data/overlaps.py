@@ -27,18 +27,12 @@ E = TypeVar("E", bound=Sequence[Keyed])
 S = TypeVar("S", bound=Sequence[str])
 
 
-def split_names(files: Splits[str | None], file: str | None = None) -> Splits[str]:
-    """Names of the splits for messages: their files if they have separate ones, otherwise file and split.
-
-    Args:
-        files: the files of the splits.
-        file: a single file that is split, instead of `files`.
-    """
-    named = files.map(lambda own: str(own if file is None else file))
-    if len(set(named)) == len(named):
-        return named
+def split_names(files: Splits[str]) -> Splits[str]:
+    """Names of the splits for messages: their files if these are distinct, otherwise file and split."""
+    if len(set(files)) == len(files):
+        return files
     return Splits(
-        *(f"{path} ({split})" for path, split in zip(named, ("training", *Splits._fields[1:]), strict=True))
+        *(f"{file} ({split})" for file, split in zip(files, ("training", *Splits._fields[1:]), strict=True))
     )
 
 

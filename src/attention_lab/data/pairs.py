@@ -11,7 +11,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.space_hints import hint_of_spaces
+from attention_lab.data.space_hints import space_hint
 from attention_lab.data.specs.files import PairsSpec
 from attention_lab.data.subwords import learn_pieces, pieces_of
 from attention_lab.data.transduction import Example, TransductionData
@@ -54,7 +54,7 @@ class Pairs(TransductionData):
         return splits
 
     def _add_hint(self, side: Literal["source", "target"], texts: Sequence[str]) -> None:
-        if getattr(self, side).split == "characters" and (hint := hint_of_spaces(texts, side)):
+        if getattr(self, side).split == "characters" and (hint := space_hint(texts, side)):
             self.hints[f"data.{side}_split"] = hint
 
     def _with_pieces(self, side: Literal["source", "target"], texts: Sequence[str]) -> Notation:

@@ -3,7 +3,7 @@
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from attention_lab.data.reading.files import LARGEST
+from attention_lab.data.reading.files import LARGEST_FLOAT
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL
 from attention_lab.reading import is_utf8
 
@@ -31,7 +31,7 @@ def fits(value: object, hint: Any) -> bool:
     if options:
         return any(fits(value, option) for option in options)
     if hint is float:
-        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
+        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST_FLOAT
     if type(value) is str and not is_utf8(value):
         return False
     return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)

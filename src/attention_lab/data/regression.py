@@ -145,8 +145,7 @@ class CSVRegression(RegressionData):
             lambda rows: torch.tensor(rows, dtype=torch.float64).reshape(len(rows), width)
         )
         keyed = splits.map(lambda split: [Keyed(tuple(row[:-1]), row[-1]) for row in split.tolist()])
-        names = split_names(Splits(None, None, None), self.spec.file)
-        self.shared = shared_examples(keyed, names, target)
+        self.shared = shared_examples(keyed, split_names(Splits(*[self.spec.file] * 3)), target)
         return Table(inputs, target, splits)
 
 

@@ -14,7 +14,7 @@ _HAPAX, _SINGLE, _SAME = 0.1, 0.1, 0.9
 """The largest shares of symbols that occur once, of texts with one symbol, and of texts of equal length."""
 
 
-def hint_of_spaces(texts: Sequence[str], side: str) -> str:
+def space_hint(texts: Sequence[str], side: str) -> str:
     """A line that suggests splitting texts at spaces, if they look like lists of symbols; otherwise empty.
 
     Unlike words, symbols are few and short, and new texts hardly add any. The share of symbols that occur

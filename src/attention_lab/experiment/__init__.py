@@ -108,7 +108,7 @@ def choose_stage(config: DictConfig) -> Stage:
         hint = f" (did you mean {meant}?)" if meant else ""
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict", "export"):
-        from attention_lab.commandline.choice_checks import check_combination, warning_of_few_cores
+        from attention_lab.commandline.choice_checks import check_combination, few_cores_warning
         from attention_lab.interruption import own_process, resume
         from attention_lab.interruption.signals import is_rank_zero
         from attention_lab.lightning_import import import_lightning, names_other_packages
@@ -123,7 +123,7 @@ def choose_stage(config: DictConfig) -> Stage:
             if own_process.needs_own_process(config):
                 return lambda _: own_process.run_in_own_process()
         _check_early(config)
-        if config.stage in ("fit", "test") and is_rank_zero() and (warning := warning_of_few_cores(config)):
+        if config.stage in ("fit", "test") and is_rank_zero() and (warning := few_cores_warning(config)):
             print(console_message("Warning", warning), file=sys.stderr)
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)

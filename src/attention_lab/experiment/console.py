@@ -16,14 +16,7 @@ from attention_lab.text_tables import console_message, counted
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
-QUIET = (
-    "pytorch_lightning",
-    "lightning",
-    "lightning_fabric",
-    "lightning.pytorch",
-    "lightning.fabric",
-    "tensorboard",
-)
+QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard")
 IGNORED = (
     r".*does not have many workers.*",  # the data is in memory, so workers would only add overhead
     r".*`training_step` returned `None`.*",  # a model without parameters
@@ -61,7 +54,7 @@ def _one_line(
     return f"{console_message(f'{filename}:{lineno}: {category.__name__}', message)}\n"
 
 
-def warn_of_data(data: "DataModule", stage: str, file: str | None = None) -> None:
+def warn_about_data(data: "DataModule", stage: str, file: str | None = None) -> None:
     """Warn of examples shared by several splits and of symbols unseen in training; once per sweep.
 
     Hints about options follow, except for options given on the command line.

@@ -109,7 +109,7 @@ def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]
     }
 
 
-def without_best_checkpoint(trainer: pl.Trainer) -> str:
+def no_best_checkpoint_warning(trainer: pl.Trainer) -> str:
     """A warning if training saved no best checkpoint because no validation has run; empty otherwise."""
     callback = trainer.checkpoint_callback
     if not isinstance(callback, ModelCheckpoint) or callback.monitor is None:

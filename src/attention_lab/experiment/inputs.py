@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from attention_lab.commandline.overrides import as_text, list_items, split_override
-from attention_lab.data.reading.files import MOST, decode_text, read_text
+from attention_lab.data.reading.files import LARGEST_FILE, decode_text, read_text
 from attention_lab.errors import LabError, LineError
 from attention_lab.reading import is_there, read_up_to
 
@@ -108,10 +108,10 @@ def _read_stream(name: str, stream: re.Match[str]) -> str:
     number = next((int(one) for one in stream.groups() if one is not None), 0)
     try:
         if number == 0:
-            content = read_up_to(sys.stdin.buffer, MOST, name)
+            content = read_up_to(sys.stdin.buffer, LARGEST_FILE, name)
         else:
             with open(number, "rb", closefd=False) as file:  # a file descriptor
-                content = read_up_to(file, MOST, name)
+                content = read_up_to(file, LARGEST_FILE, name)
     except OSError as error:
         raise LabError(f"inputs={name}: {error.strerror}") from None
     if not content.strip():

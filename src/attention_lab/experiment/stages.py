@@ -27,14 +27,14 @@ from attention_lab.experiment.build import (
 from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
-from attention_lab.experiment.console import in_sweep, silence_libraries, warn_of_data
+from attention_lab.experiment.console import in_sweep, silence_libraries, warn_about_data
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
     find_starting_point,
     fit_metrics,
+    no_best_checkpoint_warning,
     previous_results,
-    without_best_checkpoint,
     write_settings,
 )
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
@@ -72,7 +72,7 @@ def fit(config: DictConfig) -> float | None:
         start = find_starting_point(plain, folder)
         check_devices(plain["trainer"])
         data = make_data(plain)
-        warn_of_data(data, plain["stage"])
+        warn_about_data(data, plain["stage"])
         if plain["resume"] == resume.AUTO:
             check_model_size(plain, data.sizes, data.codec, start.path, start.own)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
@@ -97,7 +97,7 @@ def fit(config: DictConfig) -> float | None:
             trainer.fit(task, datamodule=data, ckpt_path=start.path, weights_only=True)
         if deferred.signum is not None:  # after the last batch
             raise Stopped(deferred.signum)
-        if (warning := without_best_checkpoint(trainer)) and trainer.is_global_zero and not in_sweep():
+        if (warning := no_best_checkpoint_warning(trainer)) and trainer.is_global_zero and not in_sweep():
             print(console_message("Warning", warning), file=sys.stderr)
         best, score = best_checkpoint(trainer, folder)
         metrics = fit_metrics(trainer, task, cost) | ({} if score is None else {"fit/best": score})
@@ -114,7 +114,7 @@ def test(config: DictConfig) -> None:
     plain = tested
     with blame_option(plain):
         data = make_data(plain, trained.codec)
-        warn_of_data(data, plain["stage"], split)
+        warn_about_data(data, plain["stage"], split)
         trainer = make_trainer(_console(plain))
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)

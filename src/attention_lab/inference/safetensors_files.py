@@ -39,7 +39,7 @@ from attention_lab.writing import write_together
 SUFFIX = ".safetensors"
 VERSION = 1
 """Version of the configuration."""
-MOST = 1 << 30
+LARGEST_FILE = 1 << 30
 """Largest file of weights, in bytes."""
 _LENGTH = 8  # bytes of the header's length, which is the first thing in the file
 _LONGEST_SCORE = 200
@@ -134,7 +134,7 @@ def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        content = read_regular(path, MOST)
+        content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
     # Parsing takes 25 times a header's size; one that is longer than its file is reported below.

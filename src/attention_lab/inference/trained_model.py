@@ -23,7 +23,7 @@ BATCH = 256
 """Number of inputs in a batch of predictions; fewer if there are more than 8 beams."""
 OBSERVED = 32
 """Number of inputs in a batch of observations, whose weights are all in memory at once."""
-MOST = 1000
+MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
 _SHOWN = 60
@@ -119,8 +119,8 @@ class TrainedModel(Generic[TaskT]):
         if not isinstance(task, SequenceGeneration):
             raise LabError("several outputs for an input need a sequence-to-sequence model")
         given: object = n
-        if not isinstance(given, Integral) or not 1 <= n <= MOST:
-            raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST}, got {n!r}")
+        if not isinstance(given, Integral) or not 1 <= n <= MOST_OUTPUTS:
+            raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST_OUTPUTS}, got {n!r}")
         batches = self._batches(task.codec, lines, n)
         return [found for batch in batches for found in task.n_best_answers(batch, n)]
 

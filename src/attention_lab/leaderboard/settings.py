@@ -17,7 +17,7 @@ HEAD = re.compile(r"\bhead[ _]?\d+$")
 """How the name of a single head's metric ends."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """Costs of training, shown beside every result."""
-MOST = 4
+MOST_METRICS = 4
 """Most test metrics by which jobs are compared."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
 """Name endings of metrics for which higher is better; for all others, lower is better."""
@@ -146,7 +146,8 @@ def headlines(jobs: Sequence[Job]) -> list[str]:
     names = [name for name in kept if not HEAD.search(name)] or tested or known
     monitored = {_tested(job.value("monitor.metric")) for job in jobs}
     last = ("test/alignment", "test/monotonicity")
-    return sorted(names, key=lambda name: (name not in monitored, name.startswith(last), name))[:MOST]
+    ordered = sorted(names, key=lambda name: (name not in monitored, name.startswith(last), name))
+    return ordered[:MOST_METRICS]
 
 
 def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
-MOST = 20_000
+MOST_DRAWN = 20_000
 """The largest number of examples that are drawn one by one."""
 CHUNK = 2_000_000  # numbers held in memory at a time
 
@@ -128,7 +128,7 @@ def resample(
 
     Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
 
-    More than `MOST` examples are put at random into `MOST` groups of equal size, which are drawn instead. In
+    More than `MOST_DRAWN` examples are put at random into as many equal groups, which are drawn instead. In
     expectation, sums over groups have the same variance; that of these groups differs by about 1%.
 
     Args:
@@ -142,8 +142,8 @@ def resample(
     """
     runs, size = numerators.shape
     generator = np.random.default_rng(seed)
-    if size > MOST:
-        order, size = generator.permutation(size), MOST
+    if size > MOST_DRAWN:
+        order, size = generator.permutation(size), MOST_DRAWN
         numerators, denominators = (_in_groups(rows, order) for rows in (numerators, denominators))
     both = np.concatenate([numerators, denominators]).T.astype(np.float64)
     sums = np.empty((resamples, 2 * runs))
@@ -158,6 +158,6 @@ def resample(
 
 
 def _in_groups(rows: npt.NDArray[Any], order: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The sums of each row over `MOST` groups of consecutive values in the given order."""
-    starts = np.arange(MOST) * len(order) // MOST
+    """The sums of each row over `MOST_DRAWN` groups of consecutive values in the given order."""
+    starts = np.arange(MOST_DRAWN) * len(order) // MOST_DRAWN
     return np.stack([np.add.reduceat(row[order], starts) for row in rows])

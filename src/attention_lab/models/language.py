@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
 from attention_lab.constructor_options import common_options, options_of
-from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.embedding import ScaledEmbedding, symbol_logits
 from attention_lab.models.parts.encoder import Encoder, EncoderState
 from attention_lab.models.specs import EncoderSpec, LanguageSpec
 from attention_lab.sizes import LanguageSizes
@@ -63,7 +63,4 @@ class LanguageModel(nn.Module):
         return self._logits(vectors), state
 
     def _logits(self, vectors: Tensor) -> Tensor:
-        if self.output is not None:
-            logits: Tensor = self.output(vectors)
-            return logits
-        return self.embedding.logits(vectors)
+        return symbol_logits(vectors, self.output, self.embedding)

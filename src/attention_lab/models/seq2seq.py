@@ -54,11 +54,8 @@ class EncoderDecoder(TransductionModel):
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T S"]]:
         """The logits of `read`, and the attention weights, so that a loss can act on the attention.
 
-        Raises:
-            LabError: steps depend on earlier attention.
+        Available only if `decoder.steps_are_independent`.
         """
-        if not self.decoder.steps_are_independent:
-            raise LabError("task.guidance needs model.wiring=luong model.input_feeding=false")
         return self.decoder.attend(shifted(target), self.decoder.start(encoded))
 
     def enumerate(

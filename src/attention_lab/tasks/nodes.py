@@ -6,9 +6,8 @@ from torch import Tensor
 from attention_lab.attention import MultiHead, recording
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.node_codec import NodeCodec
-from attention_lab.errors import LabError
 from attention_lab.models.graph import GraphClassifier
-from attention_lab.reading import physical_memory
+from attention_lab.reading import check_memory
 from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
@@ -45,12 +44,8 @@ class NodeClassification(LabelPrediction):
         heads = [part.heads for part in self.model.modules() if isinstance(part, MultiHead)]
         # Training keeps the weights of every layer.
         together = sum(heads) if torch.is_grad_enabled() else max(heads, default=0)
-        needed, most = nodes * nodes * together * _PAIR, physical_memory()
-        if needed > most:
-            raise LabError(
-                f"a graph of {nodes:,} nodes takes about {needed >> 20:,} MiB of memory for the attention "
-                f"between all pairs, but this machine has {most >> 20:,} MiB: take a part of it"
-            )
+        needed = nodes * nodes * together * _PAIR
+        check_memory(needed, f"attention between all pairs of {nodes:,} nodes", "use a part of the graph")
 
     def source_texts(self, batch: NodeBatch) -> list[str]:
         """The names of the nodes."""

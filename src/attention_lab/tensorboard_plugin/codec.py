@@ -12,12 +12,10 @@ import numpy.typing as npt
 from attention_lab.tensorboard_plugin import header as parts
 from attention_lab.tensorboard_plugin.header import Extremes, read_header, write_header
 from attention_lab.tensorboard_plugin.record import AttentionRecord
-from attention_lab.tensorboard_plugin.tiles import TiledRecord, decode_tiles
+from attention_lab.tensorboard_plugin.tiles import FULL, TiledRecord, decode_tiles
 from attention_lab.tensorboard_plugin.tiling import ROOM, encode_tiles
 
 VERSION, TILED = 1, 2
-FULL = 65534
-"""The code of a weight of 1."""
 MASKED = 65535
 """The code of a cell that is masked, or whose weight is NaN or infinite."""
 _MOST_OFF = 16  # codes by which the sum of a row may be wrong: too few for the three digits that are shown

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_utf8, matches_in, physical_memory
+from attention_lab.reading import check_memory, is_utf8, matches_in
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.event_sizes import needed_memory
@@ -95,11 +95,9 @@ def check_logs(folders: Iterable[Path]) -> None:
         after, during = _needed_memory(folder, event_files(folder))
         most = max(most, kept + during)
         kept += after
-        if max(most, kept) > (memory := physical_memory()):
-            raise LabError(
-                f"{folder}: the event files need {max(most, kept) >> 20:,} MiB of memory, "
-                f"but this machine has {memory >> 20:,} MiB"
-            )
+        check_memory(
+            max(most, kept), f"{folder}: reading the event files up to here", "leave some of them out"
+        )
 
 
 def _needed_memory(folder: Path, files: Sequence[Path]) -> tuple[int, int]:

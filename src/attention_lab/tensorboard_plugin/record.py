@@ -62,14 +62,10 @@ class AttentionRecord:
         if self.weights.ndim != 3 or 0 in self.weights.shape:
             raise ValueError(f"weights must have the shape [heads, queries, keys], not {self.weights.shape}")
         heads, rows, columns = self.weights.shape
-        check_heads(heads)
-        for name, labels, size in (("query", self.queries, rows), ("key", self.keys, columns)):
-            if len(labels) != size or not all(isinstance(label, str) for label in labels):
-                raise ValueError(f"weights {self.weights.shape} need {size} {name} labels, each a text")
+        check_heads(heads, self.heads)
+        check_labels(self.queries, self.keys, rows, columns)
         if self.mask is not None and self.mask.shape != self.weights.shape:
             raise ValueError(f"mask {self.mask.shape} does not fit weights {self.weights.shape}")
-        if self.heads is not None and (len(self.heads) != len(self.weights) or min(self.heads) < 0):
-            raise ValueError(f"heads must be {len(self.weights)} indices from 0, not {list(self.heads)[:9]}")
         if self.gold is not None:
             check_gold(self.gold, rows, columns)
         if self.picture is not None:
@@ -94,10 +90,19 @@ class AttentionRecord:
         return np.ones(self.weights.shape, bool) if self.mask is None else self.mask
 
 
-def check_heads(count: int) -> None:
-    """Raise ValueError if there are more than `MOST_HEADS`."""
+def check_heads(count: int, numbers: Sequence[int] | None) -> None:
+    """Raise ValueError if there are more than `MOST_HEADS`, or their numbers are not indices of heads."""
     if count > MOST_HEADS:
         raise ValueError(f"{count:,} heads are more than {MOST_HEADS:,}: choose some of them")
+    if numbers is not None and (len(numbers) != count or min(numbers) < 0):
+        raise ValueError(f"heads must be {count} indices from 0, not {list(numbers)[:9]}")
+
+
+def check_labels(queries: Sequence[str], keys: Sequence[str], rows: int, columns: int) -> None:
+    """Raise ValueError if there is not one label for each row and column, each of them a text."""
+    for name, labels, size in (("query", queries, rows), ("key", keys, columns)):
+        if len(labels) != size or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"{rows} queries and {columns} keys need {size} {name} labels, each a text")
 
 
 def check_gold(gold: npt.NDArray[np.int64], rows: int, columns: int) -> None:

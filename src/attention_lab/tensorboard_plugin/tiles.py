@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.tensorboard_plugin import header as parts
-from attention_lab.tensorboard_plugin.record import check_gold, check_heads
+from attention_lab.tensorboard_plugin.record import check_gold, check_heads, check_labels
 
 LARGEST_BODY = 64 << 20
 """Maximum size in bytes of a body that is read, uncompressed."""
@@ -28,7 +28,6 @@ LONGEST = 65535
 """Maximum number of queries, and of keys."""
 NONE = 65535
 """As a key: there are no more weights. As a tile's weight: the tile is masked completely."""
-
 FULL = 65534
 """The code of a weight of 1."""
 
@@ -118,15 +117,10 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     plain = _inflated(body, count * size)
     heads = [_unpacked(plain[at * size : (at + 1) * size], rows, columns, side, kept) for at in range(count)]
     queries, keys = parts.texts(fields, "queries"), parts.texts(fields, "keys")
-    for name, labels, number in (("query", queries, rows), ("key", keys, columns)):
-        if len(labels) != number or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"{number} {name} labels are needed, each a text")
+    check_labels(queries, keys, rows, columns)
     gold = parts.gold(fields.get("gold"))
     if gold is not None:
         check_gold(gold, rows, columns)
-    named = parts.heads(fields)
-    if named is not None and (len(named) != count or min(named) < 0):
-        raise ValueError(f"heads must be {count} indices from 0, not {parts.short(named)}")
     if fields.get("picture") is not None or fields.get("x") is not None:
         raise ValueError("a tiled record cannot have a picture or an axis")
     parts.check_kind(fields, "sequence")
@@ -145,7 +139,7 @@ def _shape(fields: Mapping[str, Any]) -> tuple[int, int, int]:
     shape = parts.integers(fields, "shape")
     if len(shape) != 3 or min(shape) < 1 or max(shape[1:]) > LONGEST:
         raise ValueError(f"shape {parts.short(shape)} is not [heads, queries, keys] up to {LONGEST}")
-    check_heads(shape[0])
+    check_heads(shape[0], parts.heads(fields))
     return shape[0], shape[1], shape[2]
 
 

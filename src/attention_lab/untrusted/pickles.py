@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from attention_lab.errors import LabError
 
-MOST = 2_000_000
+MOST_INSTRUCTIONS = 2_000_000
 """Maximum number of instructions. Each builds at most one small value, so this also limits the memory."""
 MOST_CALLS = 200_000
 """Maximum number of tensors and ordered dictionaries, the largest of these values."""
@@ -77,8 +77,8 @@ class _Machine:
 
     def run(self, content: bytes) -> None:
         for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
-            if number > MOST:
-                raise pickle.UnpicklingError(f"more than {MOST} values")
+            if number > MOST_INSTRUCTIONS:
+                raise pickle.UnpicklingError(f"more than {MOST_INSTRUCTIONS} values")
             self._step(instruction.name, argument)
 
     def _step(self, name: str, argument: Any) -> None:

@@ -26,7 +26,7 @@ KEPT = (
 """Parts of another run's checkpoint that training starts from; none of them contains a path."""
 LEGACY = ("native_amp_scaling_state", "amp_scaling_state", "hparams_name", "hparams_type")
 """Parts that Lightning reads from checkpoints of old versions; ours never have them."""
-MOST = 2**53
+LARGEST_INTEGER = 2**53
 """Upper limit of a count."""
 PATHS = ("best_model_path", "kth_best_model_path", "last_model_path")
 """Paths in the state of a `ModelCheckpoint`, which deletes these files when better ones are saved."""
@@ -113,12 +113,14 @@ def contains_path(value: Any) -> bool:
 
 def is_count(value: Any) -> bool:
     """Whether a value is a non-negative whole number, and not a boolean."""
-    return type(value) is int and 0 <= value < MOST
+    return type(value) is int and 0 <= value < LARGEST_INTEGER
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number, and not a boolean."""
-    return (type(value) is int and abs(value) < MOST) or (type(value) is float and math.isfinite(value))
+    return (type(value) is int and abs(value) < LARGEST_INTEGER) or (
+        type(value) is float and math.isfinite(value)
+    )
 
 
 def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from attention_lab.viz.cells import Heatmap, record_heatmaps
 from attention_lab.viz.colour_scale import rounded_top
-from attention_lab.viz.formats import FORMATS, Format, to_png
+from attention_lab.viz.formats import Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.heatmap_figure.figure import show_heatmaps
 from attention_lab.viz.overlay import draw_overlays
@@ -10,7 +10,6 @@ from attention_lab.viz.overlay_cells import Overlay
 from attention_lab.viz.thumbnail import draw_thumbnail
 
 __all__ = [
-    "FORMATS",
     "Format",
     "Heatmap",
     "Overlay",

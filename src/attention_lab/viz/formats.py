@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 Format = Literal["png", "svg", "pdf"]
 """The suffix of a picture's file name."""
-FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 
 _TEXT: Any = {"svg.fonttype": "none", "svg.hashsalt": "attention-lab", "pdf.fonttype": 42}
 """Write letters as text, not as shapes, and use the same element names in every file."""

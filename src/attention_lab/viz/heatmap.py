@@ -24,7 +24,6 @@ from attention_lab.viz.layout import (
 from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend, heading_height
 
 Drawn = TypeVar("Drawn", bound=Paper)
-__all__ = ["Heatmap", "draw_heatmaps"]
 
 LEAST_SUMMARY = 60
 """With less space in pixels, the largest weight of a map is left out if it would have to be cut."""

@@ -90,10 +90,10 @@ def test_more_rows_than_fit_in_memory(file: Path, monkeypatch: pytest.MonkeyPatc
     file.write_text("x,y\n" + "1,2\n" * 2)
     assert len(read_csv(str(file), ["x"])) == 2
     file.write_text("x,y\n" + "1,2\n" * 3)
-    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: take a part of it$"):
+    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: use only a part of it$"):
         read_csv(str(file), ["x"])
     file.write_text("a\tb\n" * 4)
-    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: take a part of it$"):
+    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: use only a part of it$"):
         read_columns(str(file), ("source", "target"))
 
 
@@ -111,10 +111,12 @@ def test_a_file_that_needs_more_memory_than_there_is(
 ) -> None:
     """A byte and a line of a file take several times their size, as measured for each kind of data."""
     file.write_text(line * 10_000)
-    monkeypatch.setattr(files, "physical_memory", lambda: needed * 10_000)
+    monkeypatch.setattr("attention_lab.reading.physical_memory", lambda: needed * 10_000)
     read(str(file))
-    monkeypatch.setattr(files, "physical_memory", lambda: needed * 10_000 - 1)
-    with pytest.raises(LabError, match=r"given.txt: .* about \d+ MiB of memory, .* has \d+ MiB: take a part"):
+    monkeypatch.setattr("attention_lab.reading.physical_memory", lambda: needed * 10_000 - 1)
+    with pytest.raises(
+        LabError, match=r"given.txt: .* about \d+ MiB of memory, .* has \d+ MiB: use only a part"
+    ):
         read(str(file))
 
 

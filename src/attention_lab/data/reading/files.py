@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.reading import physical_memory, read_regular
+from attention_lab.reading import check_memory, read_regular
 from attention_lab.text_tables import counted
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-LARGEST = 3.4e38  # of float32
-MOST = 1 << 30
+LARGEST_FLOAT = 3.4e38  # of float32
+LARGEST_FILE = 1 << 30
 """Largest data file in bytes."""
 LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
@@ -56,15 +56,11 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
             machine's memory, empty or not UTF-8.
     """
     try:
-        content = read_regular(path, MOST)
+        content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
-    if needed > (most := physical_memory()):
-        raise LabError(
-            f"{path}: reading it takes about {needed >> 20:,} MiB of memory, but this machine has "
-            f"{most >> 20:,} MiB: take a part of it"
-        )
+    check_memory(needed, f"{path}: reading it", "use only a part of it")
     return decode_text(content, path)
 
 
@@ -85,7 +81,7 @@ def _read_rows(path: str, memory: Memory) -> str:
     """`read_text` of a file of columns. Raises LabError if it has more than `MOST_ROWS` lines."""
     text = read_text(path, memory)
     if text.count("\n") >= MOST_ROWS:
-        raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: take a part of it")
+        raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: use only a part of it")
     return text
 
 
@@ -104,9 +100,9 @@ def parse_number(text: str) -> float:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if math.isfinite(value) and abs(value) >= LARGEST:
+    if math.isfinite(value) and abs(value) >= LARGEST_FLOAT:
         raise LabError(
-            f"{reprlib.repr(text)} is too large: give numbers below {LARGEST:.2g}, in a larger unit"
+            f"{reprlib.repr(text)} is too large: give numbers below {LARGEST_FLOAT:.2g}, in a larger unit"
         )
     if not math.isfinite(value):
         raise LabError(f"{reprlib.repr(text)} should be a finite number, such as 1.5")

@@ -27,7 +27,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
 MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
-MOST = 1 << 28
+LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""
 MOST_SCANS = 500
 """Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
@@ -69,7 +69,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
+            with open_regular(path, LARGEST_FILE) as opened, Image.open(opened, formats=FORMATS) as file:
                 if file.width * file.height > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
                 _check_scans(file, opened, path)

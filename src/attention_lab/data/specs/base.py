@@ -48,7 +48,8 @@ class FileSpec:
         """Names of the splits for messages."""
         if self.test_only:
             return Splits("", "", str(self.test_file))
-        return split_names(Splits(self.train_file, self.validation_file, self.test_file), self.file)
+        files = Splits(self.train_file, self.validation_file, self.test_file)
+        return split_names(files.map(lambda own: str(own if self.file is None else self.file)))
 
     @property
     def test_only(self) -> bool:

@@ -36,3 +36,13 @@ class ScaledEmbedding(nn.Embedding):
         divided by sqrt(d), so that initial logits have a variance of about 1 in both cases.
         """
         return F.linear(x, self.weight) * (self.factor / math.sqrt(x.shape[-1]))
+
+
+def symbol_logits(
+    x: Float[Tensor, "*shape d"], output: nn.Linear | None, embedding: ScaledEmbedding
+) -> Float[Tensor, "*shape V"]:
+    """Logits from an output layer, or from the embedding if the two are tied and there is no such layer."""
+    if output is None:
+        return embedding.logits(x)
+    logits: Tensor = output(x)
+    return logits

@@ -155,15 +155,13 @@ class BidirectionalEncoder(nn.Module):
         dropout: dropout probability on the input, between layers and on the output.
 
     Raises:
-        LabError: the size is odd, or the cell is unknown.
+        LabError: the size is odd.
     """
 
     def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float) -> None:
         super().__init__()
         if d_model % 2:
             raise LabError(f"model.d_model must be even, half for each direction, got {d_model}")
-        if cell not in ("lstm", "gru"):
-            raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
         self.layers = Bidirectional(d_model, d_model, layers=layers, cell=cell, dropout=dropout)
         self.dropout = Dropout(dropout)
 

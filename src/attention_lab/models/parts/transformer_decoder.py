@@ -10,7 +10,7 @@ from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.models.parts.activation_checkpointing import run_layer
-from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.embedding import ScaledEmbedding, symbol_logits
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.feed_forward import FeedForward
 from attention_lab.models.specs import DecoderSpec, LayerSpec
@@ -127,10 +127,4 @@ class TransformerDecoder(nn.Module):
             x, memory = run_layer(layer, attention, self.checkpointing, x, source, cache, offset)
             memories.append(memory)
         state = state._replace(cache=tuple(memories), position=offset + tokens.shape[1])
-        return self._logits(self.norm(x)), state
-
-    def _logits(self, x: Tensor) -> Tensor:
-        if self.output is not None:
-            logits: Tensor = self.output(x)
-            return logits
-        return self.embedding.logits(x)
+        return symbol_logits(self.norm(x), self.output, self.embedding), state

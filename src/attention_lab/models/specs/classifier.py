@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from attention_lab.argument_checks import check_counts
 from attention_lab.errors import LabError
 from attention_lab.models.specs.layers import SequenceSpec
+from attention_lab.models.specs.recurrent import check_cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,3 +86,7 @@ class RecurrentClassifierSpec(ReadoutSpec):
     """
 
     cell: str = "lstm"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_cell(self.cell)

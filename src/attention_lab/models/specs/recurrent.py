@@ -6,6 +6,12 @@ from attention_lab.argument_checks import check_counts
 from attention_lab.errors import LabError
 
 
+def check_cell(cell: str) -> None:
+    """Raise LabError if a kind of recurrent cell is unknown."""
+    if cell not in ("lstm", "gru"):
+        raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSpec:
     """Recurrent layers with attention that generate symbols.
@@ -34,8 +40,7 @@ class RecurrentSpec:
     attention_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cell not in ("lstm", "gru"):
-            raise LabError(f"model.cell={self.cell} is unknown: choose lstm or gru")
+        check_cell(self.cell)
         if self.wiring not in ("bahdanau", "luong"):
             raise LabError(f"model.wiring={self.wiring} is unknown: choose bahdanau or luong")
         check_counts(

@@ -2,7 +2,7 @@
 
 import { visible } from "./labels.js";
 
-export const FONT =
+const FONT =
   '"Inter", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -227,7 +227,7 @@ export class Attention {
 }
 
 /** The difference B − A, cell by cell. */
-export class Difference extends Attention {
+class Difference extends Attention {
   constructor(a, b) {
     const stored = new Uint16Array(a.stored.length);
     for (let at = 0; at < stored.length; at += 1) {

@@ -11,7 +11,7 @@ const codeOf = (weight) => Math.round(Math.sqrt(Math.min(1, Math.max(0, weight))
 const ROOTS = { name: "roots", diverging: false, top: UNIT, value: unit };
 
 /** A record of a long input. */
-export class Tiled extends Attention {
+class Tiled extends Attention {
   /**
    * @param {object} header the record's header, with `tiles`
    * @param {ArrayBuffer} body the decompressed body
