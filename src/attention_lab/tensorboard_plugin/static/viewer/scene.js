@@ -1,7 +1,7 @@
 /** Make a scene, which can be drawn, from the loaded records and the state. */
 
+import { compare } from "./difference.js";
 import { visible } from "./labels.js";
-import { compare } from "./record.js";
 
 const pairs = new WeakMap(); // comparisons of records, since subtracting millions of cells should be done only once
 
