@@ -1,7 +1,8 @@
 /** Make a scene, which can be drawn, from the loaded records and the state. */
 
+import { compare } from "./difference.js";
 import { visible } from "./labels.js";
-import { compare } from "./record.js";
+import { partOf } from "./part.js";
 
 const pairs = new WeakMap(); // comparisons of records, since subtracting millions of cells should be done only once
 
@@ -31,16 +32,6 @@ function partial(a, b, { queries, keys, difference }) {
 function viewsOf({ header }) {
   if (header.kind === "picture") return ["picture", "map", "lines"];
   return header.kind === "regression" ? ["curve", "map", "lines"] : ["map", "lines"];
-}
-
-const LEAST = 4; // least rows or columns of a part
-
-/** The visible part of a side, limited to its size: from and to. */
-function rangeIn(text, size) {
-  const [from, to] = text ? text.split("-").map(Number) : [0, size];
-  const count = Math.max(Math.min(LEAST, size), Math.min(size, to) - Math.max(0, from));
-  const start = Math.max(0, Math.min(from, size - count));
-  return [start, start + count];
 }
 
 /** What colours cannot show of a record. */
@@ -122,7 +113,7 @@ export function buildScene(loaded, state, page) {
     heads: first.heads,
     threshold: state.threshold,
     mean: state.tile === "mean",
-    part: { rows: rangeIn(state.rows, first.queries), columns: rangeIn(state.columns, first.keys) },
+    part: partOf(first, state),
   };
   const said = [...new Set([...problems, ...notes])].join(" · ");
   return { scene, tiles, views, problem: said, quiet: !problems.length };

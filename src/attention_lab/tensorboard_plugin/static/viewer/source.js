@@ -30,6 +30,24 @@ export class Shelf {
     return found.record;
   }
 
+  /** A place for a record, still `open` until it is fetched; then `done` resolves, and there is a `record` or a `problem`. */
+  slot(place) {
+    const slot = { record: null, problem: "", place, open: true };
+    slot.done = this.get(place)
+      .then(
+        (record) => {
+          slot.record = record;
+        },
+        (error) => {
+          slot.problem = error.message;
+        },
+      )
+      .finally(() => {
+        slot.open = false;
+      });
+    return slot;
+  }
+
   /** Give up all records that are still waiting, except some, so that these need not wait for what nobody wants. */
   only(places) {
     const wanted = new Set(places.map(nameOf));

@@ -1,5 +1,6 @@
 /** The viewer: combines state, records and parts of the page. It knows neither TensorBoard nor the report. */
 
+import { actionsOf } from "./actions.js";
 import { Catalogue, nearest } from "./catalogue.js";
 import { Controls } from "./controls.js";
 import { THEMES } from "./colours.js";
@@ -9,6 +10,7 @@ import { Figure } from "./figure.js";
 import { helpDialog, listen } from "./keyboard.js";
 import { visible } from "./labels.js";
 import { Overview } from "./overview.js";
+import { broughtIntoView, moved, zoomed } from "./part.js";
 import { Player } from "./player.js";
 import { Readout } from "./readout.js";
 import { Shelf } from "./source.js";
@@ -35,13 +37,6 @@ export async function createViewer(root, source, host) {
 
 const LONG = 40; // with more queries, the map takes the window's height, leaving no room for the text below
 const REST = 150; // milliseconds without a change before the view is written to the URL
-const CLOSEST = 6; // rows or columns of the smallest part
-
-/** A part of a side, as written in the state; "" is the entire side. */
-function rangeText(start, count, size) {
-  const from = Math.max(0, Math.min(start, size - count));
-  return count >= size ? "" : `${from}-${from + count}`;
-}
 
 /** The view, scale and range on screen: those chosen, or those that suit the scene. */
 function chosen(scene, { view, scale, range }) {
@@ -58,19 +53,22 @@ class Viewer {
     const steps = {
       atEnd: () => this.step === this.steps.at(-1),
       first: () => this.change({ step: this.steps[0] }),
-      next: () => this.#stepBy(1),
+      next: () => this.stepBy(1),
     };
     this.player = new Player(steps, () => this.#draw());
-    const actions = this.#actions();
+    const actions = actionsOf(this);
     this.controls = new Controls((parts) => this.change(parts), actions, host);
     this.overview = new Overview((module, head) => this.change({ module, head }));
     this.figure = new Figure(
       (cell) => this.#hover(cell),
       (cell) => this.#press(cell),
-      { zoom: (factor, cell) => this.#zoom(factor, cell), pan: (rows, columns) => this.#pan(rows, columns) },
+      {
+        zoom: (factor, cell) => this.zoom(factor, cell),
+        pan: (rows, columns) => this.change(moved(this.scene, rows, columns)),
+      },
     );
     this.readout = new Readout();
-    this.text = new TextView((cell) => this.#choose(cell));
+    this.text = new TextView((cell) => this.choose(cell));
     this.message = make("p.al-message", { hidden: true, role: "status" });
     this.help = helpDialog(host.plain ? ["stepBack", "stepOn", "play"] : [], host.link.address ? [] : ["link"]);
     this.page = make(
@@ -165,24 +163,9 @@ class Viewer {
     this.root.dataset.state = "loading";
     const ask = (run, module) => {
       const place = run && catalogue.nearest(run, state.example, module, step);
+      if (place) return this.shelf.slot(place);
       const lacks = () => `no attention named ${visible(module, 80)} on ${visible(state.example, 80)}`;
-      if (!place) return { record: null, problem: run ? lacks() : "", place: null };
-      const slot = { record: null, problem: "", place };
-      slot.open = true;
-      slot.done = this.shelf
-        .get(place)
-        .then(
-          (record) => {
-            slot.record = record;
-          },
-          (error) => {
-            slot.problem = error.message;
-          },
-        )
-        .finally(() => {
-          slot.open = false;
-        });
-      return slot;
+      return { record: null, problem: run ? lacks() : "", place: null };
     };
     const modules = catalogue.modules(state.run, state.example);
     const first = modules.includes(state.module) ? state.module : modules[0];
@@ -284,11 +267,11 @@ class Viewer {
 
   #press({ query, key }) {
     const same = query === this.state.query && key === this.state.key;
-    this.#choose({ query: same ? -1 : query, key: same ? -1 : key });
+    this.choose({ query: same ? -1 : query, key: same ? -1 : key });
   }
 
   /** Choose a query, a key or both; the map is not drawn again. */
-  #choose(cell) {
+  choose(cell) {
     this.wanted = this.state = { ...this.state, ...cell };
     this.#link();
     this.#mark();
@@ -301,85 +284,13 @@ class Viewer {
     if (text && !this.loaded.length) this.root.dataset.state = "ready";
   }
 
-  #actions() {
-    const around = (part, all, by) => {
-      if (all.length)
-        this.change({ [part]: all[(all.indexOf(this.state[part]) + by + all.length) % all.length] });
-    };
-    const cell = (part, size, by) => {
-      if (!this.scene) return;
-      const most = this.scene.panels[0].record[size] - 1;
-      this.hovered = null;
-      this.#choose({ [part]: Math.max(0, Math.min(most, this.state[part] + by)) });
-    };
-    const head = (by) =>
-      this.scene && this.change({ head: (this.scene.head + by + this.scene.heads) % this.scene.heads });
-    const modules = () => this.catalogue.modules(this.state.run, this.state.example);
-    const examples = () => this.catalogue.examples(this.state.run);
-    return {
-      stepBack: () => this.#stepBy(-1),
-      stepOn: () => this.#stepBy(1),
-      play: () => this.steps.length > 1 && this.player.toggle(),
-      queryUp: () => cell("query", "queries", -1),
-      queryDown: () => cell("query", "queries", 1),
-      keyLeft: () => cell("key", "keys", -1),
-      keyRight: () => cell("key", "keys", 1),
-      headBack: () => head(-1),
-      headOn: () => head(1),
-      moduleBack: () => around("module", modules(), -1),
-      moduleOn: () => around("module", modules(), 1),
-      exampleBack: () => around("example", examples(), -1),
-      exampleOn: () => around("example", examples(), 1),
-      view: () =>
-        this.scene &&
-        this.change({
-          view: this.scene.views[(this.scene.views.indexOf(this.scene.view) + 1) % this.scene.views.length],
-        }),
-      side: () => this.state.other && around("side", ["all", "a", "b", "difference"], 1),
-      scale: () => this.scene && this.change({ scale: this.scene.scale.root ? "linear" : "root" }),
-      range: () => this.scene && this.change({ range: this.scene.range === "fixed" ? "shared" : "fixed" }),
-      order: () => around("order", ["layer", "entropy"], 1),
-      zoomIn: () => this.#zoom(0.5),
-      zoomOut: () => this.#zoom(2),
-      zoomAll: () => this.change({ rows: "", columns: "" }),
-      tile: () => around("tile", ["largest", "mean"], 1),
-      find: () => !this.controls.long.hidden && this.controls.search.focus(),
-      seek: (text, by, keys) => this.#seek(text, by, keys),
-      clear: () => this.#choose({ query: -1, key: -1 }),
-      png: () => this.#export("png"),
-      svg: () => this.#export("svg"),
-      link: () => this.host.link.address && this.#copyLink(),
-      help: () => {
-        this.help.showModal(); // which scrolls to the button
-        this.help.scrollTop = 0;
-      },
-    };
-  }
-
   /** Zoom by a factor around a cell; by default around the chosen one, or else the middle. */
-  #zoom(factor, cell = null) {
-    if (!this.scene) return;
-    const { part, panels } = this.scene;
-    const { queries, keys } = panels[0].record;
-    const chosen = cell ?? this.state;
-    const side = ([from, to], size, at) => {
-      const about = at >= 0 ? at : (from + to) / 2;
-      const count = Math.max(CLOSEST, Math.min(size, Math.round((to - from) * factor)));
-      const start = Math.round(about - (count * (about - from)) / (to - from));
-      return rangeText(at >= 0 && !cell ? Math.round(at - count / 2) : start, count, size);
-    };
-    this.change({ rows: side(part.rows, queries, chosen.query), columns: side(part.columns, keys, chosen.key) });
-  }
-
-  #pan(rows, columns) {
-    const { part, panels } = this.scene;
-    const { queries, keys } = panels[0].record;
-    const side = ([from, to], size, by) => rangeText(from + by, to - from, size);
-    this.change({ rows: side(part.rows, queries, rows), columns: side(part.columns, keys, columns) });
+  zoom(factor, cell = null) {
+    if (this.scene) this.change(zoomed(this.scene, factor, cell, this.state));
   }
 
   /** Choose the next query or key whose label contains a text, bring it into view, and say how many there are. */
-  #seek(text, by, wantsKeys) {
+  seek(text, by, wantsKeys) {
     if (!this.scene) return;
     const { record } = this.scene.panels[0];
     const [queries, keys] = [record.find("query", text), record.find("key", text)];
@@ -395,25 +306,16 @@ class Viewer {
     this.text.find(text);
     if (next === undefined) return;
     this.hovered = null;
-    this.change({ [side]: next, ...this.#around(side, next) });
+    this.change({ [side]: next, ...broughtIntoView(this.scene, side, next) });
   }
 
-  /** The part of the current size that contains a query or a key. */
-  #around(side, at) {
-    const { part, panels } = this.scene;
-    const [name, size] = side === "query" ? ["rows", panels[0].record.queries] : ["columns", panels[0].record.keys];
-    const [from, to] = part[name];
-    if (at >= from && at < to) return {};
-    return { [name]: rangeText(Math.round(at - (to - from) / 2), to - from, size) };
-  }
-
-  async #stepBy(by) {
+  async stepBy(by) {
     const { steps } = this;
     const at = Math.max(0, Math.min(steps.length - 1, steps.indexOf(this.step) + by));
     await this.change({ step: at === steps.length - 1 ? null : steps[at] }); // the last one follows training
   }
 
-  #export(ending) {
+  export(ending) {
     if (!this.scene) return;
     const { run, example, module } = this.state;
     const parts = [run, example, module, `head ${this.scene.head + 1}`, `step ${this.step}`].filter(Boolean);
@@ -430,7 +332,7 @@ class Viewer {
       );
   }
 
-  async #copyLink() {
+  async copyLink() {
     const address = this.host.link.address(toLink({ ...this.state, step: this.step })); // this step, whatever is logged later
     try {
       await navigator.clipboard.writeText(address);
