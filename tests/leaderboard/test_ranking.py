@@ -57,6 +57,13 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
     assert summarize(replace(block, options={"size": 3}))[2] == "size=3: worse: scoring=bad"
 
 
+@pytest.mark.parametrize(("count", "end"), [(10, "s8, scoring=s9"), (12, "s8, scoring=s9 and 2 more")])
+def test_of_many_settings_a_statement_names_the_first(count: int, end: str) -> None:
+    several = [_cell(f"s{at}", {seed: value - at for seed, value in BAD.items()}) for at in range(count)]
+    (worse,) = summarize(_rank(_cell("good", GOOD), *several))[1:]
+    assert worse == "worse: " + ", ".join(f"scoring=s{at}" for at in range(8)) + f", scoring={end}"
+
+
 def test_where_less_is_better_the_order_turns() -> None:
     block = _rank(_cell("good", GOOD), _cell("bad", BAD), largest=False)
     assert [row.setting.options["scoring"] for row in block.rows] == ["bad", "good"]

@@ -19,6 +19,7 @@ from attention_lab.text_tables import metric_name, number
 Verdict = Literal["best", "tied", "worse", "open"]
 """How a setting compares with the best: `tied` if not distinguishable from it, `open` if not comparable."""
 _NAMED = 5  # largest number of seeds that are named
+_LISTED = 10  # largest number of settings named in one statement
 
 
 class Shared(NamedTuple):
@@ -228,4 +229,5 @@ def _statements(block: Block) -> list[str]:
 
 
 def _list(rows: Sequence[Ranked], block: Block) -> str:
-    return ", ".join(map(block.describe, rows))
+    named = [block.describe(row) for row in rows[:_LISTED]]
+    return ", ".join(named) + (f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else "")
