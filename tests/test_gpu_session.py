@@ -1,5 +1,6 @@
 """The one command for a machine with a GPU: what it is asked for, and what it says when time is over."""
 
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -19,6 +20,14 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(folder: Path, *arguments: str) -> int:
     return gpu_session.main(["run", *arguments, "--output", str(folder), "--wheels", str(folder / "none")])
+
+
+def test_it_starts_where_the_package_is_not_installed() -> None:
+    """`run` itself makes the source and the wheels importable."""
+    start = "import sys; sys.modules['attention_lab'] = None; from benchmarks.gpu_session import main; main()"
+    command = [sys.executable, "-c", start, "run", "--help"]
+    started = subprocess.run(command, cwd=gpu_session.ROOT, capture_output=True, text=True, check=False)
+    assert (started.returncode, started.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("_no_gpu")
