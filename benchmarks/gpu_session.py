@@ -64,6 +64,8 @@ FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
 """Packages published without a wheel; they are pure Python."""
 ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
+GRACE = 10
+"""Seconds that a part has to end once the time is up."""
 TESTS, CMUDICT, ENSEMBLE = "tests", "cmudict", "cmudict_ensemble"
 LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt", ENSEMBLE: "cmudict.txt"}
 ABOUT = """
@@ -251,7 +253,7 @@ def _follow(
         return None
     shown = " ".join(command).replace(sys.executable, "python")
     # As by Ctrl-C, since pytest then shows the failures so far, and topics end their processes.
-    limited = ["timeout", "--signal=INT", "--kill-after=10", f"{seconds:.1f}", *command]
+    limited = ["timeout", "--signal=INT", f"--kill-after={GRACE}", f"{seconds:.1f}", *command]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with (
         log.open("a", encoding="utf-8") as file,
@@ -266,7 +268,8 @@ def _follow(
         except KeyboardInterrupt:
             process.terminate()  # Ctrl-C does not reach `timeout`, which has its own process group
             raise
-    return None if process.returncode in (124, 137) else process.returncode
+    # -9: `timeout` kills its process group, and thus itself
+    return None if process.returncode in (124, 137, -9) else process.returncode
 
 
 def _collect(folder: Path, output: Path) -> None:

@@ -67,6 +67,16 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
 
 
 @pytest.mark.usefixtures("_no_gpu")
+def test_a_part_that_has_to_be_killed_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_session, "GRACE", 0.1)
+    monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["sh", "-c", "trap '' INT; sleep 60"])
+    assert _run(tmp_path, "linear", "--device", "cpu", "--minutes", "0.03") == 1
+    assert "did not finish in time, or did not start: linear\n" in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_gpu")
 def test_a_part_does_not_start_when_less_than_a_second_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
