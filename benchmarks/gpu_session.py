@@ -178,14 +178,18 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
         device = "cpu" if options.device == "cpu" else about.splitlines()[2].partition(",")[0]
         results = Path(name) / results_name(device)
         for part in parts:
-            log = options.output / LOGS.get(part, "benchmarks.txt")
+            log, begin = options.output / LOGS.get(part, "benchmarks.txt"), time.monotonic()
             command = _command(part, options, results)
-            status = _follow(command, log, about, environment, end - time.monotonic())
+            try:
+                status = _follow(command, log, about, environment, end - begin)
+            finally:  # at once, since this process may be killed in the next part
+                _collect(Path(name), options.output)
+            if status is not None:
+                print(f"{part}: {time.monotonic() - begin:.0f} s", flush=True)
             (late if status is None else failed if status else []).append(part)
-        _collect(Path(name), options.output)
     for what, which in (("failed", failed), ("did not finish in time, or did not start", late)):
         if which:
-            print(f"{what}: {', '.join(which)}")
+            print(f"{what}: {' '.join(which)}")
     return 1 if failed or late else 0
 
 

@@ -38,6 +38,19 @@ def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path, capsys: pytest.Cap
     )
 
 
+@pytest.mark.usefixtures("_no_gpu")
+def test_results_of_a_part_are_there_before_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(options: object, results: Path, package: str, topic: str, *_: str) -> list[str]:
+        assert topic == "linear" or (tmp_path / "RESULTS.md").read_text() == "linear\n"
+        return ["sh", "-c", f"echo {topic} >> {results}"]
+
+    monkeypatch.setattr(gpu_session, "_benchmark", command)
+    assert _run(tmp_path, "linear", "windows", "--device", "cpu") == 0
+    assert (tmp_path / "RESULTS.md").read_text() == "linear\nwindows\n"
+
+
 def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "lineal") == 2
     assert capsys.readouterr().err.startswith("gpu_session: no such part: lineal; there are tests, additive")
@@ -57,7 +70,7 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
     assert _run(tmp_path, "tests", "linear", "windows", "--device", "cpu", "--minutes", "0.05") == 1
     said = capfd.readouterr().out
     assert "failed: tests\n" in said
-    assert "did not finish in time, or did not start: linear, windows\n" in said
+    assert "did not finish in time, or did not start: linear windows\n" in said
     assert (tmp_path / "gpu-tests.txt").read_text().startswith(f"{CPU}\n$ sh -c ")
     assert (tmp_path / "gpu-tests.txt").read_text().endswith("tested\n")
     assert (tmp_path / "benchmarks.txt").read_text().endswith("slow\n")
