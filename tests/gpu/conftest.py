@@ -1,10 +1,15 @@
 """The device of these tests, and float32 that is float32 there."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import torch
+
+# PyTorch reads it at the first matrix product of a process, and then refuses `trainer.deterministic=true`
+# in every later test if it was not there.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.fixture(scope="session")
