@@ -1,6 +1,7 @@
 """The device of these tests, and float32 that is float32 there."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -36,7 +37,9 @@ def no_synchronization(device: torch.device) -> Callable[[], AbstractContextMana
         if device.type != "cuda":
             yield
             return
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns that this mode is a prototype
+            torch.cuda.set_sync_debug_mode("error")
         try:
             yield
         finally:
