@@ -4,10 +4,10 @@
     python -m benchmarks.gpu_session run --output OUT  there: run the tests marked gpu, then all benchmarks
 
 `run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
-OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` run only
-these parts. `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt), and `run cmudict_ensemble` trains
-five such models at the same time. Parts that are not finished when the time is up are listed. `--device cpu
---quick` tries the command without a GPU.
+OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz, or adds to those of an earlier run. `run tests`
+and `run linear additive` run only these parts. `run cmudict` trains experiment=g2p_cmudict
+(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. Parts that are not
+finished when the time is up are listed. `--device cpu --quick` tries the command without a GPU.
 """
 
 import argparse
@@ -40,24 +40,9 @@ PLATFORMS = (
 PACKAGES = (
     *("hydra-core", "omegaconf", "antlr4-python3-runtime", "cmudict", "importlib-metadata"),
     *("importlib-resources", "jaxtyping", "wadler-lindig", "beartype", "pytest", "pluggy", "iniconfig"),
-    *(
-        "pytest-xdist",
-        "execnet",
-        "x-transformers",
-        "einx",
-        "frozendict",
-        "loguru",
-        "torch-einops-utils",
-        "einops",
-    ),
-    *(
-        "local-attention==1.11.2",
-        "hyper-connections==0.4.11",
-        "fla-core==0.6.0",
-        "pykeops==2.3",
-        "keopscore==2.3",
-        "pybind11==3.1.0",
-    ),
+    *("pytest-xdist", "execnet", "x-transformers", "einx", "frozendict", "loguru", "torch-einops-utils"),
+    *("einops", "local-attention==1.11.2", "hyper-connections==0.4.11", "fla-core==0.6.0"),
+    *("pykeops==2.3", "keopscore==2.3", "pybind11==3.1.0"),
 )
 """Packages needed besides PyTorch and Lightning; their versions are those of constraints.txt."""
 FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
@@ -67,6 +52,7 @@ ON_CPU = ("start_up", "kernel_estimators", "viewer")
 GRACE = 10
 """Seconds that a part has to end once the time is up."""
 TESTS, CMUDICT, ENSEMBLE = "tests", "cmudict", "cmudict_ensemble"
+PICTURES = "pictures.tar.gz"
 LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt", ENSEMBLE: "cmudict.txt"}
 ABOUT = """
 import platform, torch
@@ -177,6 +163,7 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
             return _refuse("PyTorch sees no GPU here; --device cpu tries the command")
         device = "cpu" if options.device == "cpu" else about.splitlines()[2].partition(",")[0]
         results = Path(name) / results_name(device)
+        _restore(Path(name), options.output)
         for part in parts:
             log, begin = options.output / LOGS.get(part, "benchmarks.txt"), time.monotonic()
             command = _command(part, options, results)
@@ -276,13 +263,22 @@ def _follow(
     return None if process.returncode in (124, 137, -9) else process.returncode
 
 
+def _restore(folder: Path, output: Path) -> None:
+    """Copy the tables and pictures of earlier runs to where new ones are added to them."""
+    for table in output.glob("RESULTS*.md"):
+        (folder / table.name).write_bytes(table.read_bytes())
+    if (pictures := output / PICTURES).exists():
+        with tarfile.open(pictures) as archive:
+            archive.extractall(folder, filter="data")
+
+
 def _collect(folder: Path, output: Path) -> None:
     """Collect the tables, and their pictures in one archive, since few files come back from the machine."""
     for table in folder.glob("*.md"):
         (output / table.name).write_bytes(table.read_bytes())
     pictures = sorted(folder.glob("*.png"))
     if pictures:
-        with tarfile.open(output / "pictures.tar.gz", "w:gz") as archive:
+        with tarfile.open(output / PICTURES, "w:gz") as archive:
             for picture in pictures:
                 archive.add(picture, picture.name)
 

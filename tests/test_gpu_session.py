@@ -51,6 +51,19 @@ def test_results_of_a_part_are_there_before_the_next_one_starts(
     assert (tmp_path / "RESULTS.md").read_text() == "linear\nwindows\n"
 
 
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_run_adds_to_the_results_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(options: object, results: Path, package: str, topic: str, *_: str) -> list[str]:
+        return ["sh", "-c", f"echo {topic} >> {results}; touch {results.parent}/{topic}.png"]
+
+    monkeypatch.setattr(gpu_session, "_benchmark", command)
+    for topic in ("linear", "windows"):
+        assert _run(tmp_path, topic, "--device", "cpu") == 0
+    assert (tmp_path / "RESULTS.md").read_text() == "linear\nwindows\n"
+    with tarfile.open(tmp_path / "pictures.tar.gz") as archive:
+        assert archive.getnames() == ["linear.png", "windows.png"]
+
+
 def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "lineal") == 2
     assert capsys.readouterr().err.startswith("gpu_session: no such part: lineal; there are tests, additive")
