@@ -51,6 +51,8 @@ ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
 GRACE = 10
 """Seconds that a part has to end once the time is up."""
+FOR_TESTS = 2 / 3
+"""Largest share of the time for the tests if there are other parts: a test might hang."""
 TESTS, CMUDICT, ENSEMBLE = "tests", "cmudict", "cmudict_ensemble"
 PICTURES = "pictures.tar.gz"
 LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt", ENSEMBLE: "cmudict.txt"}
@@ -166,9 +168,11 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
         _restore(Path(name), options.output)
         for part in parts:
             log, begin = options.output / LOGS.get(part, "benchmarks.txt"), time.monotonic()
-            command = _command(part, options, results)
+            command, left = _command(part, options, results), end - begin
+            if part == TESTS and len(parts) > 1:
+                left *= FOR_TESTS
             try:
-                status = _follow(command, log, about, environment, end - begin)
+                status = _follow(command, log, about, environment, left)
             finally:  # at once, since this process may be killed in the next part
                 _collect(Path(name), options.output)
             if status is not None:

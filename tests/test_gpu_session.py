@@ -64,6 +64,16 @@ def test_a_run_adds_to_the_results_of_an_earlier_one(tmp_path: Path, monkeypatch
         assert archive.getnames() == ["linear.png", "windows.png"]
 
 
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_test_that_hangs_leaves_time_for_the_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_session, "_tests", lambda _: ["sleep", "60"])
+    monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["true"])
+    assert _run(tmp_path, "tests", "linear", "--device", "cpu", "--minutes", "0.1") == 1
+    assert "did not finish in time, or did not start: tests\n" in capfd.readouterr().out
+
+
 def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "lineal") == 2
     assert capsys.readouterr().err.startswith("gpu_session: no such part: lineal; there are tests, additive")
