@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from attention_lab.attention.fast.additive import triton_scores
 from attention_lab.attention.fast.additive.scores import additive_scores
 from benchmarks.forward_backward import forward_backward, random_inputs
 from benchmarks.harness import Comparison, Growth, Method
@@ -54,15 +55,16 @@ def _inputs(examples: int, queries: int, keys: int, hidden: int, device: torch.d
 
 
 def _methods(inputs: Sequence[Tensor], *, compiled: bool) -> list[Method]:
-    methods: list[tuple[str, Score]] = [
-        ("textbook", _textbook),
-        ("textbook, checkpointed", _checkpointed),
-        ("ours, no compiler", partial(additive_scores, compiled=False)),
-    ]
+    methods: list[tuple[str, Score]] = [("textbook", _textbook), ("textbook, checkpointed", _checkpointed)]
     if compiled:
-        methods.insert(2, ("textbook, torch.compile", _compiled_textbook()))
-        methods.append(("ours, compiled", partial(additive_scores, compiled=True)))
-        methods.append(("ours, as it decides", additive_scores))
+        methods.append(("textbook, torch.compile", _compiled_textbook()))
+    if triton_scores.usable(inputs[0], "tanh"):  # which takes the place of the compiler's
+        methods.append(("ours", additive_scores))
+    else:
+        methods.append(("ours, no compiler", partial(additive_scores, compiled=False)))
+        if compiled:
+            methods.append(("ours, compiled", partial(additive_scores, compiled=True)))
+            methods.append(("ours, as it decides", additive_scores))
     return [Method(name, partial(partial, forward_backward, score, inputs)) for name, score in methods]
 
 

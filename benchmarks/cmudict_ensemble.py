@@ -13,8 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attention_lab.reading import usable_cores
-
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ("experiment=g2p_cmudict", "logger=none", "pictures=0")
 TINY = ("data.size=256", "model.hidden_size=8", "trainer.max_epochs=1", "task.beam_size=1")
@@ -73,6 +71,8 @@ def train(runs: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
     Returns:
         The names of those that failed; the end of their output is printed.
     """
+    from attention_lab.reading import usable_cores  # here, since `gpu_session` starts without this package
+
     threads = max(1, usable_cores() // len(runs))
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:

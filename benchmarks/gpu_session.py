@@ -4,10 +4,10 @@
     python -m benchmarks.gpu_session run --output OUT  there: run the tests marked gpu, then all benchmarks
 
 `run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
-OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` run only
-these parts. `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt), and `run cmudict_ensemble` trains
-five such models at the same time. Parts that are not finished when the time is up are listed. `--device cpu
---quick` tries the command without a GPU.
+OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz, or adds to those of an earlier run. `run tests`
+and `run linear additive` run only these parts. `run cmudict` trains experiment=g2p_cmudict
+(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. Parts that are not
+finished when the time is up are listed. `--device cpu --quick` tries the command without a GPU.
 """
 
 import argparse
@@ -40,31 +40,21 @@ PLATFORMS = (
 PACKAGES = (
     *("hydra-core", "omegaconf", "antlr4-python3-runtime", "cmudict", "importlib-metadata"),
     *("importlib-resources", "jaxtyping", "wadler-lindig", "beartype", "pytest", "pluggy", "iniconfig"),
-    *(
-        "pytest-xdist",
-        "execnet",
-        "x-transformers",
-        "einx",
-        "frozendict",
-        "loguru",
-        "torch-einops-utils",
-        "einops",
-    ),
-    *(
-        "local-attention==1.11.2",
-        "hyper-connections==0.4.11",
-        "fla-core==0.6.0",
-        "pykeops==2.3",
-        "keopscore==2.3",
-        "pybind11==3.1.0",
-    ),
+    *("pytest-xdist", "execnet", "x-transformers", "einx", "frozendict", "loguru", "torch-einops-utils"),
+    *("einops", "local-attention==1.11.2", "hyper-connections==0.4.11", "fla-core==0.6.0"),
+    *("pykeops==2.3", "keopscore==2.3", "pybind11==3.1.0"),
 )
 """Packages needed besides PyTorch and Lightning; their versions are those of constraints.txt."""
 FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
 """Packages published without a wheel; they are pure Python."""
 ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
+GRACE = 10
+"""Seconds that a part has to end once the time is up."""
+FOR_TESTS = 2 / 3
+"""Largest share of the time for the tests if there are other parts: a test might hang."""
 TESTS, CMUDICT, ENSEMBLE = "tests", "cmudict", "cmudict_ensemble"
+PICTURES = "pictures.tar.gz"
 LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt", ENSEMBLE: "cmudict.txt"}
 ABOUT = """
 import platform, torch
@@ -175,15 +165,22 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
             return _refuse("PyTorch sees no GPU here; --device cpu tries the command")
         device = "cpu" if options.device == "cpu" else about.splitlines()[2].partition(",")[0]
         results = Path(name) / results_name(device)
+        _restore(Path(name), options.output)
         for part in parts:
-            log = options.output / LOGS.get(part, "benchmarks.txt")
-            command = _command(part, options, results)
-            status = _follow(command, log, about, environment, end - time.monotonic())
+            log, begin = options.output / LOGS.get(part, "benchmarks.txt"), time.monotonic()
+            command, left = _command(part, options, results), end - begin
+            if part == TESTS and len(parts) > 1:
+                left *= FOR_TESTS
+            try:
+                status = _follow(command, log, about, environment, left)
+            finally:  # at once, since this process may be killed in the next part
+                _collect(Path(name), options.output)
+            if status is not None:
+                print(f"{part}: {time.monotonic() - begin:.0f} s", flush=True)
             (late if status is None else failed if status else []).append(part)
-        _collect(Path(name), options.output)
     for what, which in (("failed", failed), ("did not finish in time, or did not start", late)):
         if which:
-            print(f"{what}: {', '.join(which)}")
+            print(f"{what}: {' '.join(which)}")
     return 1 if failed or late else 0
 
 
@@ -251,7 +248,7 @@ def _follow(
         return None
     shown = " ".join(command).replace(sys.executable, "python")
     # As by Ctrl-C, since pytest then shows the failures so far, and topics end their processes.
-    limited = ["timeout", "--signal=INT", "--kill-after=10", f"{seconds:.1f}", *command]
+    limited = ["timeout", "--signal=INT", f"--kill-after={GRACE}", f"{seconds:.1f}", *command]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with (
         log.open("a", encoding="utf-8") as file,
@@ -266,7 +263,17 @@ def _follow(
         except KeyboardInterrupt:
             process.terminate()  # Ctrl-C does not reach `timeout`, which has its own process group
             raise
-    return None if process.returncode in (124, 137) else process.returncode
+    # -9: `timeout` kills its process group, and thus itself
+    return None if process.returncode in (124, 137, -9) else process.returncode
+
+
+def _restore(folder: Path, output: Path) -> None:
+    """Copy the tables and pictures of earlier runs to where new ones are added to them."""
+    for table in output.glob("RESULTS*.md"):
+        (folder / table.name).write_bytes(table.read_bytes())
+    if (pictures := output / PICTURES).exists():
+        with tarfile.open(pictures) as archive:
+            archive.extractall(folder, filter="data")
 
 
 def _collect(folder: Path, output: Path) -> None:
@@ -275,7 +282,7 @@ def _collect(folder: Path, output: Path) -> None:
         (output / table.name).write_bytes(table.read_bytes())
     pictures = sorted(folder.glob("*.png"))
     if pictures:
-        with tarfile.open(output / "pictures.tar.gz", "w:gz") as archive:
+        with tarfile.open(output / PICTURES, "w:gz") as archive:
             for picture in pictures:
                 archive.add(picture, picture.name)
 

@@ -20,6 +20,7 @@ LARGEST = {
 }
 """The largest number of samples for each method on a device; with more, it takes minutes or all memory."""
 STATSMODELS = 10_000
+NOTE = "statsmodels has no gradient: its row is the predictions alone, and states no error."
 
 
 def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
@@ -31,7 +32,7 @@ def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
             f"n {n:,}, w {width:g} over a range of 5",
             _methods(data, n, compiled=not quick),
             reference=partial(_reference, *data) if n <= 10_000 else None,
-            note="statsmodels has no gradient: its row is the predictions alone, and states no error.",
+            note=NOTE if device.type == "cpu" else "",
             work=(n, "samples/s"),
         )
 
@@ -63,7 +64,7 @@ def _methods(data: tuple[Tensor, Tensor, Tensor], n: int, *, compiled: bool) -> 
         methods.append(method("textbook", lambda: _textbook))
     if compiled and n <= most["compile"]:
         methods.append(method("textbook, torch.compile", lambda: torch.compile(_textbook)))
-    if n <= STATSMODELS:
+    if n <= STATSMODELS and data[0].device.type == "cpu":  # where it computes
         methods.append(
             Method("statsmodels KernelReg", partial(_statsmodels, data), needs="statsmodels", exact=False)
         )
@@ -119,7 +120,7 @@ def _ours(x: Tensor, y: Tensor, width: Tensor, tolerance: float | None) -> Tenso
 
 def _chunks(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
     """The textbook's code for some rows at a time, which the backward pass recomputes."""
-    rows = max(pairs.CHUNK // len(x), 1)
+    rows = max(pairs.at_once(x.device) // len(x), 1)
     parts = [
         checkpoint(_rows, q, x, y, width, i, use_reentrant=False)
         for q, i in zip(torch.split(x, rows), torch.split(_own(x), rows), strict=True)

@@ -161,6 +161,11 @@ def test_the_error_is_against_the_reference_where_a_way_is_exact() -> None:
     assert [row.error for row in rows] == [0.5, None]
 
 
+def test_results_without_a_reference_are_not_copied() -> None:
+    (row,) = _at_once(Comparison("", [Method("large", lambda: lambda: [torch.empty(9**9, device="meta")])]))
+    assert row.trouble == ""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the high-water mark is Linux's")
 def test_extra_memory_is_the_peak_even_of_pages_that_were_kept() -> None:
     def work() -> Tensor:

@@ -1,5 +1,6 @@
 """The one command for a machine with a GPU: what it is asked for, and what it says when time is over."""
 
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -21,12 +22,56 @@ def _run(folder: Path, *arguments: str) -> int:
     return gpu_session.main(["run", *arguments, "--output", str(folder), "--wheels", str(folder / "none")])
 
 
+def test_it_starts_where_the_package_is_not_installed() -> None:
+    """`run` itself makes the source and the wheels importable."""
+    start = "import sys; sys.modules['attention_lab'] = None; from benchmarks.gpu_session import main; main()"
+    command = [sys.executable, "-c", start, "run", "--help"]
+    started = subprocess.run(command, cwd=gpu_session.ROOT, capture_output=True, text=True, check=False)
+    assert (started.returncode, started.stderr) == (0, "")
+
+
 @pytest.mark.usefixtures("_no_gpu")
 def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "tests") == 2
     assert capsys.readouterr().err == (
         "gpu_session: PyTorch sees no GPU here; --device cpu tries the command\n"
     )
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_results_of_a_part_are_there_before_the_next_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(options: object, results: Path, package: str, topic: str, *_: str) -> list[str]:
+        assert topic == "linear" or (tmp_path / "RESULTS.md").read_text() == "linear\n"
+        return ["sh", "-c", f"echo {topic} >> {results}"]
+
+    monkeypatch.setattr(gpu_session, "_benchmark", command)
+    assert _run(tmp_path, "linear", "windows", "--device", "cpu") == 0
+    assert (tmp_path / "RESULTS.md").read_text() == "linear\nwindows\n"
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_run_adds_to_the_results_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(options: object, results: Path, package: str, topic: str, *_: str) -> list[str]:
+        return ["sh", "-c", f"echo {topic} >> {results}; touch {results.parent}/{topic}.png"]
+
+    monkeypatch.setattr(gpu_session, "_benchmark", command)
+    for topic in ("linear", "windows"):
+        assert _run(tmp_path, topic, "--device", "cpu") == 0
+    assert (tmp_path / "RESULTS.md").read_text() == "linear\nwindows\n"
+    with tarfile.open(tmp_path / "pictures.tar.gz") as archive:
+        assert archive.getnames() == ["linear.png", "windows.png"]
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_test_that_hangs_leaves_time_for_the_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_session, "_tests", lambda _: ["sleep", "60"])
+    monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["true"])
+    assert _run(tmp_path, "tests", "linear", "--device", "cpu", "--minutes", "0.1") == 1
+    assert "did not finish in time, or did not start: tests\n" in capfd.readouterr().out
 
 
 def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,13 +93,23 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
     assert _run(tmp_path, "tests", "linear", "windows", "--device", "cpu", "--minutes", "0.05") == 1
     said = capfd.readouterr().out
     assert "failed: tests\n" in said
-    assert "did not finish in time, or did not start: linear, windows\n" in said
+    assert "did not finish in time, or did not start: linear windows\n" in said
     assert (tmp_path / "gpu-tests.txt").read_text().startswith(f"{CPU}\n$ sh -c ")
     assert (tmp_path / "gpu-tests.txt").read_text().endswith("tested\n")
     assert (tmp_path / "benchmarks.txt").read_text().endswith("slow\n")
     assert (tmp_path / "RESULTS.md").exists()
     with tarfile.open(tmp_path / "pictures.tar.gz") as archive:
         assert archive.getnames() == ["RESULTS.png"]
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_part_that_has_to_be_killed_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_session, "GRACE", 0.1)
+    monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["sh", "-c", "trap '' INT; sleep 60"])
+    assert _run(tmp_path, "linear", "--device", "cpu", "--minutes", "0.03") == 1
+    assert "did not finish in time, or did not start: linear\n" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("_no_gpu")

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention_lab.attention.fast.gaussian import pairs, regression
+from attention_lab.attention.fast.gaussian import cells, pairs, regression
 from attention_lab.attention.fast.gaussian.cells import cell_moments, nodes_for
 from attention_lab.attention.fast.gaussian.pairs import Problem, far_moments, pair_moments
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
@@ -238,3 +238,11 @@ def test_in_float64_sorted_keys_far_away_count(monkeypatch: pytest.MonkeyPatch) 
     found = gaussian_regression(query, keys, values, torch.ones(1).double())
     wanted = gaussian_reference(query, keys, values, torch.ones(1).double())
     torch.testing.assert_close(found, wanted, atol=0, rtol=1e-5)
+
+
+def test_a_gpu_takes_more_points_at_once() -> None:
+    count = 10 * cells.POINTS + 1
+    for device, pieces in (("cpu", 11), ("cuda", 2)):
+        parts = list(cells._pieces(count, torch.device(device)))
+        assert len(parts) == pieces
+        assert [place for part in parts for place in range(count)[part]] == list(range(count))

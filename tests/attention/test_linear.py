@@ -1,11 +1,15 @@
 """Linear attention: sums, chunks and the recurrent form equal the log-kernel under a softmax."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lab.attention import Attention, Linear, lengths_mask
+from attention_lab.attention.fast import linear_triton
 from attention_lab.attention.fast.linear import linear_attention, linear_step
 
 
@@ -146,3 +150,11 @@ def test_half_precision_does_not_overflow() -> None:
 
 def test_a_batch_without_examples() -> None:
     assert linear_attention(*torch.rand(3, 0, 2, 100, 8), causal=True).shape == (0, 2, 100, 8)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_compiled_code_asks_for_no_sizes_to_choose_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every answer the compiler would make another program."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    on_gpu: Any = SimpleNamespace(is_cuda=True)
+    assert not linear_triton.usable(on_gpu, on_gpu)

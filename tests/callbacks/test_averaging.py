@@ -1,10 +1,14 @@
 """The moving average of the weights, against its recursion in Python's floats."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
 from attention_lab.callbacks import AveragedWeights
@@ -64,6 +68,27 @@ def test_a_training_ends_with_the_average() -> None:
     )
     trainer.fit(module, DataLoader(torch.arange(6)))  # type: ignore[arg-type]
     assert module.weight.item() == pytest.approx(_averages(0.3, [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0])[-1])
+
+
+class _AsksForValues(TorchDispatchMode):
+    """Counts what a GPU would have to be waited for."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += "_local_scalar_dense" in str(function)
+        return function(*args, **kwargs or {})
+
+
+def test_only_the_first_update_asks_for_a_value() -> None:
+    callback, module = AveragedWeights(0.3), Falling()
+    callback.setup(SimpleNamespace(), module, "fit")  # type: ignore[arg-type]
+    counts = []
+    for step in (1, 2, 3):
+        with _AsksForValues() as asked:
+            callback.on_train_batch_end(SimpleNamespace(global_step=step), module, None, None, 0)  # type: ignore[arg-type]
+        counts.append(asked.count)
+    assert counts == [1, 0, 0]
 
 
 def test_the_start_of_a_short_training_is_forgotten() -> None:

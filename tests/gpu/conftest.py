@@ -1,10 +1,16 @@
 """The device of these tests, and float32 that is float32 there."""
 
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import torch
+
+# PyTorch reads it at the first matrix product of a process, and then refuses `trainer.deterministic=true`
+# in every later test if it was not there.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +37,9 @@ def no_synchronization(device: torch.device) -> Callable[[], AbstractContextMana
         if device.type != "cuda":
             yield
             return
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns that this mode is a prototype
+            torch.cuda.set_sync_debug_mode("error")
         try:
             yield
         finally:

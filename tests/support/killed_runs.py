@@ -42,7 +42,11 @@ def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
 
 def finish(process: subprocess.Popen[str]) -> None:
     """Wait for a run, which must succeed."""
-    _, errors = process.communicate(timeout=600)
+    try:
+        _, errors = process.communicate(timeout=600)
+    except BaseException:
+        process.kill()  # its session is its own, so that no signal to the tests reaches it
+        raise
     assert process.returncode == 0, errors
 
 

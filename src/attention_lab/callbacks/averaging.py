@@ -1,6 +1,7 @@
 """A moving average of the weights during training."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pytorch_lightning as pl
@@ -32,12 +33,39 @@ class AveragedWeights(WeightAveraging):
         if not 0 <= decay < 1:
             raise LabError(f"callbacks.ema.decay must be in [0, 1), got {decay}")
         self.decay = decay
+        self._begun = False
         super().__init__(multi_avg_fn=self.update)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Move the average to the device of the weights, which were moved after it was created."""
+        self._begun = False
         if self._average_model is not None:
             self._average_model.to(pl_module.device)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Update the averages after a step of the optimiser."""
+        step = trainer.global_step
+        if step > self._latest_update_step and self.should_update(step_idx=step - 1):
+            self._update_all(pl_module)
+            self._latest_update_step = step
+
+    @torch.no_grad()
+    def _update_all(self, module: pl.LightningModule) -> None:
+        """As `AveragedModel.update_parameters`, which asks the GPU for the number of updates every time."""
+        average = self._average_model
+        assert average is not None
+        tensors = (chain(one.parameters(), one.buffers()) for one in (average.module, module))
+        pairs = [(mean.detach(), weight.detach()) for mean, weight in zip(*tensors, strict=True)]
+        if not self._begun and average.n_averaged == 0:
+            for mean, weight in pairs:
+                mean.copy_(weight)
+        else:
+            for real in (True, False):
+                if chosen := [pair for pair in pairs if pair[0].is_floating_point() is real]:
+                    means, weights = zip(*chosen, strict=True)
+                    self.update(means, weights, average.n_averaged)
+        self._begun = True
+        average.n_averaged += 1
 
     @torch.no_grad()
     def update(self, averages: Sequence[Tensor], weights: Sequence[Tensor], count: Tensor) -> None:

@@ -23,11 +23,11 @@ def usable(query: Tensor, value: Tensor) -> bool:
     """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton installed."""
     return (
         value.is_cuda
+        and not torch.compiler.is_compiling()  # before the sizes, for whose answers it would compile twice
         and query.shape[-2] > CHUNK
         and query.shape[:-2].numel() >= LEAST
         and max(query.shape[-1], value.shape[-1]) <= WIDEST
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
-        and not torch.compiler.is_compiling()
         and not under_transform()
         and installed()
     )
