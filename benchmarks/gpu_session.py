@@ -6,8 +6,9 @@
 `run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
 OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz, or adds to those of an earlier run. `run tests`
 and `run linear additive` run only these parts. `run cmudict` trains experiment=g2p_cmudict
-(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. Parts that are not
-finished when the time is up are listed. `--device cpu --quick` tries the command without a GPU.
+(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. All parts may take 40
+minutes (an estimate): those that are not finished when the time is up are listed, for the next run. `--device
+cpu --quick` tries the command without a GPU.
 """
 
 import argparse
