@@ -95,6 +95,22 @@ def test_a_mask_has_no_more_dimensions_than_the_keys() -> None:
     assert torch.equal(attention.weights(torch.randn(2, 3, 5, 4), memory) > 0, mask.expand(2, 3, 5, 7))
 
 
+@pytest.mark.parametrize("hidden", [0, 1])
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("leading", [(), (1,)])
+def test_keys_that_all_share_have_an_example_for_each_mask(
+    hidden: int, rows: int, leading: tuple[int, ...]
+) -> None:
+    """Whatever the masks hide: nothing, too."""
+    attention, mask = Attention(Dot(4, 4)), torch.arange(7).expand(3, rows, 7) >= hidden
+    query, key = torch.randn(*leading, 5, 4), torch.randn(*leading, 7, 4)
+    memory = attention.remember(key, mask=mask)
+    contexts = attention(query, memory)
+    assert contexts.shape == (3, 5, 4)
+    chosen = memory.select(torch.tensor([2, 0]))
+    torch.testing.assert_close(attention(query, chosen), contexts[[2, 0]])
+
+
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1)])
 def test_whatever_broadcasts_to_the_weights_is_a_mask(shape: tuple[int, ...]) -> None:
     attention = Attention(Dot(4, 4))

@@ -121,6 +121,9 @@ def make_memory(
         check_tensors("remember", mask=mask)
     check_memory(key, value, mask, score)
     if mask is not None and keeps_all(mask):
+        if mask.dim() > 2:  # keys that all share become those of each example, as where it hides some
+            batch = mask.new_empty(*mask.shape[:-2], 1, 1)
+            key, value = (torch.broadcast_tensors(x, batch)[0] for x in (key, value))  # type: ignore[no-untyped-call]
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)
     elif mask is not None:
