@@ -31,6 +31,16 @@ def test_a_memory_whose_mask_all_examples_share_can_be_selected_from() -> None:
         assert torch.allclose(attention(query[rows], memory.select(rows)), wanted)
 
 
+@pytest.mark.parametrize("leading", [(), (1,)])
+def test_a_memory_whose_values_all_examples_share_can_be_selected_from(leading: tuple[int, ...]) -> None:
+    attention = Attention(Dot(2, 2))
+    query, key, value = torch.randn(3, 4, 2), torch.randn(3, 5, 2), torch.randn(*leading, 5, 2)
+    rows = torch.tensor([2, 0, 0, 1, 2])
+    memory = attention.remember(key, value)
+    contexts = attention(query[rows], memory.select(rows))
+    torch.testing.assert_close(contexts, attention(query, memory)[rows])
+
+
 KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
 
 

@@ -41,11 +41,15 @@ class Memory(NamedTuple):
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, for example for the beams of a search."""
-        mask = self.mask
-        # A mask with fewer dimensions, or of one example, is shared by all.
-        if mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1:
-            mask = mask.index_select(0, index)
-        return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
+        given = [x for x in (self.keys, self.value, self.mask) if x is not None]
+        rank = max(x.dim() for x in given)
+        batch = max(len(x) for x in given if x.dim() == rank)
+
+        def chosen(x: Tensor) -> Tensor:  # what has fewer dimensions, or one example, is shared by all
+            return x if x.dim() < rank or len(x) < batch else x.index_select(0, index)
+
+        mask = None if self.mask is None else chosen(self.mask)
+        return Memory(chosen(self.keys), chosen(self.value), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked."""
