@@ -159,7 +159,7 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
-    """Raise ValueError if shapes do not match; a fused kernel would read beyond the end.
+    """Raise ValueError if shapes do not match, as a fused kernel would read beyond the end, or for integers.
 
     Args:
         key: `[..., K, dk]`.
@@ -167,6 +167,9 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         mask: boolean; see `Attention.remember`.
         score: made for keys of one size, with or without heads.
     """
+    for name, x in (("key", key), ("value", value)):
+        if not x.is_floating_point():
+            raise ValueError(f"{name}s must be floating-point, got {x.dtype}: give {name}.float()")
     if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
     if key.dim() < 2 or value.dim() < 2:
