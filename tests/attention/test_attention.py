@@ -9,12 +9,14 @@ from torch import nn
 from attention_lab.attention import (
     Additive,
     Attention,
+    Constant,
     Dot,
     Gaussian,
     General,
     Linear,
     LocalP,
     Mechanism,
+    QueryFree,
     ScaledDot,
     Score,
     Softmax,
@@ -102,6 +104,17 @@ def test_no_keys_at_all_give_zeros_on_every_path() -> None:
         query, memory = torch.randn(3, 4, 2), attention.remember(torch.randn(3, 0, 2))
         for context in (attention(query, memory), attention.weights(query, memory) @ memory.value):
             assert context.shape == (3, 4, 2) and not context.any()
+
+
+@pytest.mark.parametrize("score", [Constant, QueryFree])
+def test_weights_without_a_query_do_not_depend_on_large_vectors(score: type[Score]) -> None:
+    """Whose sum is infinite in float16."""
+    attention = Attention(score(64, 64)).half()
+    vectors, value = torch.full((2, 5, 64), 2000.0).half(), torch.randn(2, 5, 3).half()
+    memory = attention.remember(vectors, value)
+    assert (attention.weights(vectors, memory).float() - 0.2).abs().max() < 1e-3
+    mean = value.float().mean(1, keepdim=True)
+    torch.testing.assert_close(attention(vectors, memory).float(), mean.expand(2, 5, 3), atol=1e-2, rtol=0)
 
 
 @pytest.mark.parametrize("score", [Dot, Additive])

@@ -70,7 +70,7 @@ class QueryFree(Score):
         """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
         count = _count(keys, self.length, "query_free")
         number = self.weight[..., :count].unsqueeze(-1)
-        return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number
+        return (query * 0).sum(-1, keepdim=True) + 1, (keys * 0).sum(-1, keepdim=True) + number
 
 
 def _count(keys: Tensor, length: int, scoring: str) -> int:
