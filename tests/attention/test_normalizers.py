@@ -12,10 +12,12 @@ from torch import nn
 from attention_lab.attention import (
     Additive,
     Attention,
+    Band,
     Boxcar,
     Dot,
     Entmax15,
     Epanechnikov,
+    Global,
     Mechanism,
     ScaledDot,
     Score,
@@ -203,6 +205,20 @@ def test_a_sink_takes_weight_on_every_path_with_masks_and_biases_that_broadcast(
             weights = attention.weights(query, memory, bias=added)
             assert torch.allclose(attention(query, memory, bias=added), weights @ key)
             assert (weights.sum(-1) < 1).all()
+
+
+@pytest.mark.parametrize("leading", [(), (3, 1)])
+def test_each_head_has_its_sink_where_all_share_queries_and_keys(leading: tuple[int, ...]) -> None:
+    """On the fused path and by the plain formula, as if each head had a copy of them."""
+    query, key = torch.randn(*leading, 5, 4), torch.randn(*leading, 7, 4)
+    queries, keys = (x.expand(*leading[:1], 2, -1, -1) for x in (query, key))
+    for window in (Global(4), Band(4, width=3, falloff="gaussian")):
+        attention = Attention(ScaledDot(4, 4), SinkSoftmax(heads=2), window=window)
+        torch.nn.init.normal_(attention.normalizer.sink)  # type: ignore[arg-type]
+        expected = attention.weights(queries, attention.remember(keys))
+        memory = attention.remember(key)
+        torch.testing.assert_close(attention.weights(query, memory), expected)
+        torch.testing.assert_close(attention(query, memory), expected @ keys)
 
 
 def test_scores_are_copied_for_empty_rows_only_where_there_are_some() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from mechanisms import CASES, Case, K, Q, gradients, masks, tensors
+from mechanisms import CASES, SCORES, Case, K, Q, gradients, masks, tensors
 from torch import Tensor, nn
 
 from attention_lab.attention import (
@@ -130,8 +130,9 @@ def test_what_the_weights_were_taken_from_is_let_go() -> None:
     assert seen._weights[""][0].untyped_storage().nbytes() == 2 * 3 * 3 * 4
 
 
-def test_tensors_that_all_examples_share() -> None:
-    attention = Attention(ScaledDot(4, 4))
+@pytest.mark.parametrize("score", SCORES.values())
+def test_tensors_that_all_examples_share(score: type[Score]) -> None:
+    attention = Attention(score(4, 4))
     query, key = torch.randn(5, 3, 4), torch.randn(6, 4)
     bias = torch.randn(3, 6)
     with recording(attention, [4, 1]) as seen:

@@ -56,6 +56,18 @@ def test_local_p_counts_the_keys_that_a_query_may_see(heads: int | None) -> None
     torch.testing.assert_close(window.position(query, 8, None), 8 * share)
 
 
+def test_local_p_counts_every_key_under_a_mask_of_whole_queries() -> None:
+    torch.manual_seed(0)
+    attention = Attention(Dot(4, 4), window=LocalP(4, width=2.0))
+    query, key = torch.randn(3, 2, 4), torch.randn(3, 7, 4)
+    mask = torch.tensor([[True], [False]])
+    expected = attention(query, attention.remember(key, mask=mask.expand(2, 7)))
+    assert torch.equal(attention(query, attention.remember(key, mask=mask)), expected)
+    seen = attention.remember(key, mask=torch.ones(2, 7, dtype=torch.bool))  # remembered as a mask [2, 1]
+    contexts = torch.func.vmap(lambda one: attention(one, seen))(query.unsqueeze(0))
+    torch.testing.assert_close(contexts[0], attention(query, attention.remember(key)))
+
+
 def test_the_predicted_position_is_learned_through_the_factor() -> None:
     torch.manual_seed(0)
     window = LocalP(2, width=3.0)

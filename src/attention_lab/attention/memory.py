@@ -41,11 +41,15 @@ class Memory(NamedTuple):
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, for example for the beams of a search."""
-        mask = self.mask
-        # A mask with fewer dimensions, or of one example, is shared by all.
-        if mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1:
-            mask = mask.index_select(0, index)
-        return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
+        given = [x for x in (self.keys, self.value, self.mask) if x is not None]
+        rank = max(x.dim() for x in given)
+        batch = max(len(x) for x in given if x.dim() == rank)
+
+        def chosen(x: Tensor) -> Tensor:  # what has fewer dimensions, or one example, is shared by all
+            return x if x.dim() < rank or len(x) < batch else x.index_select(0, index)
+
+        mask = None if self.mask is None else chosen(self.mask)
+        return Memory(chosen(self.keys), chosen(self.value), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked."""
@@ -121,6 +125,9 @@ def make_memory(
         check_tensors("remember", mask=mask)
     check_memory(key, value, mask, score)
     if mask is not None and keeps_all(mask):
+        if mask.dim() > 2:  # keys that all share become those of each example, as where it hides some
+            batch = mask.new_empty(*mask.shape[:-2], 1, 1)
+            key, value = (torch.broadcast_tensors(x, batch)[0] for x in (key, value))  # type: ignore[no-untyped-call]
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)
     elif mask is not None:
@@ -152,7 +159,7 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
-    """Raise ValueError if shapes do not match; a fused kernel would read beyond the end.
+    """Raise ValueError if shapes do not match, as a fused kernel would read beyond the end, or for integers.
 
     Args:
         key: `[..., K, dk]`.
@@ -160,6 +167,9 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         mask: boolean; see `Attention.remember`.
         score: made for keys of one size, with or without heads.
     """
+    for name, x in (("key", key), ("value", value)):
+        if not x.is_floating_point():
+            raise ValueError(f"{name}s must be floating-point, got {x.dtype}: give {name}.float()")
     if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
     if key.dim() < 2 or value.dim() < 2:

@@ -136,8 +136,10 @@ class SinkSoftmax(_Tempered):
         """Weights, summing to less than one."""
         visible = _visible(scores, mask, self.temperature)
         visible = visible.to(torch.promote_types(scores.dtype, torch.float32))
-        sink = self.sink.to(visible.dtype).expand(*visible.shape[:-1], 1)
-        return torch.softmax(torch.cat([visible, sink], -1), -1)[..., :-1].to(scores.dtype)
+        rows = torch.broadcast_shapes(visible.shape[:-1], self.sink.shape[:-1])  # type: ignore[no-untyped-call]
+        sink = self.sink.to(visible.dtype).expand(*rows, 1)
+        both = torch.cat([visible.expand(*rows, -1), sink], -1)
+        return torch.softmax(both, -1)[..., :-1].to(scores.dtype)
 
 
 class Sparsemax(_Tempered):

@@ -170,7 +170,10 @@ class LocalP(nn.Module):
             query, weight, vector = (x.to(dtype) for x in (query, self.scaled_weight, self.scaled_vector))
             scale = query.shape[-1] ** -0.5
             share = torch.sigmoid(torch.tanh(project(query, weight) * scale) @ vector * scale)
-        return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
+        if visible is None:
+            return share * keys
+        seen = visible.expand(*visible.shape[:-1], keys)  # may have one column for all keys
+        return share * seen.sum(-1, keepdim=True).to(dtype)
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """The keys around the predicted position, by default with weights that fall off with the distance."""

@@ -1,5 +1,6 @@
 """Scores that depend on the position of a key, not on the key itself."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -31,15 +32,17 @@ class Location(Score):
         self.weight = self.parameter(length, query_size, std=query_size**-0.5)
 
     def keys(self, key: Tensor) -> Tensor:
-        """An empty tensor that only carries the number of keys."""
+        """An empty tensor that only carries the number of keys and of examples."""
         return key[..., :0]
 
     def forward(
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
     ) -> Float[Tensor, "... Q K"]:
-        """The first K rows of `W h`."""
+        """The first K rows of `W h`, for each example of the keys."""
         count = _count(keys, self.length, "location")
-        return project(query, self.weight[..., :count, :])
+        scores = project(query, self.weight[..., :count, :])
+        leading = torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2])  # type: ignore[no-untyped-call]
+        return scores.expand(*leading, -1, -1)
 
 
 class QueryFree(Score):
@@ -70,7 +73,7 @@ class QueryFree(Score):
         """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
         count = _count(keys, self.length, "query_free")
         number = self.weight[..., :count].unsqueeze(-1)
-        return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number
+        return (query * 0).sum(-1, keepdim=True) + 1, (keys * 0).sum(-1, keepdim=True) + number
 
 
 def _count(keys: Tensor, length: int, scoring: str) -> int:
