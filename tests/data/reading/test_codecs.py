@@ -13,6 +13,7 @@ from attention_lab.data.reading.codecs import (
     codec_from_state,
 )
 from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
@@ -154,6 +155,18 @@ def test_bad_lines(codec: Codec, line: str, expected: str) -> None:
 def test_no_lines_are_refused(codec: Codec) -> None:
     with pytest.raises(LabError, match="no lines"):
         codec.encode([])
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\n\u202e", "x" * 10_000])
+def test_names_of_a_model_of_others_cannot_control_a_terminal(name: str) -> None:
+    """A message that repeats them may end up in the traceback of a program of one's own."""
+    columns = RegressionCodec([name, "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
+    graph = NodeCodec([name, "b"], ["no", "yes"], [[0, 1]])
+    for codec in (columns, graph):
+        with pytest.raises(LabError, match=r"^line 1: ") as error:
+            codec.encode(["c"])
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 5000
 
 
 def test_text_is_refused_by_a_codec_of_vectors() -> None:
