@@ -46,6 +46,32 @@ def test_more_answers_than_tokens_or_none_are_refused(answers: int) -> None:
         codec_from_state(SEVERAL.state() | {"answers": answers})
 
 
+@pytest.mark.parametrize("part", ["mean", "deviation"])
+def test_columns_without_their_own_mean_and_deviation_are_refused(part: str) -> None:
+    for numbers in ([], [1.0, 2.0], [1.0] * 4):
+        with pytest.raises(
+            LabError, match="the checkpoint's codec needs a mean and a deviation for each of 3 "
+        ):
+            codec_from_state(NUMBERS.state() | {part: numbers})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"edges": edges} for edges in ([[0]], [[0, 1, 1]], [[0, 2]], [[0, 1], []])),
+        *({"features": features} for features in ([], [[1.0]], [[1.0], []], [[1.0], [2.0, 3.0]])),
+    ],
+    ids=str,
+)
+def test_edges_and_features_that_do_not_fit_the_nodes_are_refused(wrong: dict[str, object]) -> None:
+    state = NodeCodec(["a", "b"], ["no", "yes"], [[0, 1]], [[1.0], [2.0]]).state()
+    assert isinstance(codec_from_state(state), NodeCodec)
+    with pytest.raises(
+        LabError, match=f"the checkpoint's codec has {next(iter(wrong))} that do not fit its 2 n"
+    ):
+        codec_from_state(state | wrong)
+
+
 @pytest.mark.parametrize(("height", "cell"), [(1, 4), (0, 4), (4, 0), (6, 4)])
 def test_images_that_no_cell_fits_are_refused(height: int, cell: int) -> None:
     state = ImageCodec(12, 4, LETTERS).state() | {"height": height, "cell": cell}
