@@ -39,11 +39,11 @@ def _results(tmp_path: Path) -> list[optuna.trial.FrozenTrial]:
     return study.trials()
 
 
-@pytest.mark.parametrize("value", [1e300, "evil"])
+@pytest.mark.parametrize("value", [1e300, "evil", pytest.param(10**400, id="enormous")])
 def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
     study = _study(tmp_path)
     study.study.enqueue_trial({"x": value})
-    with pytest.raises(LabError, match=r"sweep.storage=.* is damaged \(.*(search space|evil)"):
+    with pytest.raises(LabError, match=r"sweep.storage=.* is damaged \(.*(search space|evil|too large)"):
         study.run_one(_run)
     assert not study.trials(TrialState.RUNNING)
 
@@ -77,6 +77,11 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
             "INSERT INTO study_directions SELECT 9, 'MINIMIZE', study_id, 1 FROM studies",
             "a different direction",
         ),
+        (
+            'UPDATE trial_params SET distribution_json = \'{"type":"float","low":0,"high":1,"step":1e-320}\'',
+            "Division",
+        ),
+        ("UPDATE trial_values SET value_type = 'INF_POS'", "AssertionError"),
     ],
 )
 def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> None:
@@ -89,3 +94,11 @@ def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> Non
         database.commit()
     with pytest.raises(LabError, match=rf"is damaged \(.*({said}).*\): start another with sweep.study=NAME"):
         _results(tmp_path)
+
+
+def test_a_damaged_list_of_retries_is_named(tmp_path: Path) -> None:
+    """Optuna adds a trial to this list when it queues a copy of it, here because the trial's process died."""
+    study = _study(tmp_path)
+    study.study.add_trial(create_trial(state=TrialState.RUNNING, system_attrs={"retry_history": "evil"}))
+    with pytest.raises(LabError, match=r"is damaged \('str' object has no attribute 'append'\)"):
+        study.run_one(_run)

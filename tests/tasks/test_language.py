@@ -1,6 +1,7 @@
 """Language modelling: the loss and the perplexity by hand, prompts continued, and what is shown of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,14 @@ def test_sampling_options_are_used() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(LabError, match=message):
         _task(**options)
+
+
+def test_long_symbols_limit_how_many_are_generated() -> None:
+    """A model writes a symbol of thousands of characters in four bytes, as often as its options let it."""
+    codec = replace(CODEC, tokenizer=Tokenizer(Notation("spaces"), Vocabulary(["a", "b" * 5000])))
+    assert _task(codec, max_new_tokens=200).max_new_tokens == 200
+    with pytest.raises(LabError, match=r"max_new_tokens=201: symbols of 5,000 characters .*at most 200$"):
+        _task(codec, max_new_tokens=201)
 
 
 def test_what_is_shown_of_an_example() -> None:

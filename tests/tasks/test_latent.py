@@ -245,6 +245,12 @@ def test_more_samples_decode_each_example_more_often() -> None:
     torch.testing.assert_close(again, once.repeat_interleave(3, 0))
 
 
+def test_very_many_samples_need_a_smaller_batch() -> None:
+    pooling = Hard(samples=140_000)
+    with pytest.raises(LabError, match=r"pooling\.samples=140000 makes 280,000 sequences"):
+        monte_carlo_loss(_model(pooling), BATCH, pooling, _likelihood)
+
+
 def test_enumeration_needs_independent_steps() -> None:
     pooling = Exact()
     with pytest.raises(LabError, match=r"model\.wiring=luong model\.input_feeding=false"):

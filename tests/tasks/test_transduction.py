@@ -6,6 +6,7 @@ from torch import nn
 
 from attention_lab.attention import Recording
 from attention_lab.data import Copy
+from attention_lab.errors import LabError
 from attention_lab.sizes import EOS
 from attention_lab.tasks import Transduction
 
@@ -36,6 +37,14 @@ def test_an_output_has_at_most_three_symbols_for_each_of_the_source_and_ten(task
     batch = task.codec.encode(["abc", "a"])
     assert batch.source_lengths.tolist() == [4, 2]
     assert task._limits(batch).tolist() == [18, 16]  # 22 is more than the model can write
+
+
+def test_very_many_beams_need_a_smaller_batch(task: Transduction) -> None:
+    """Both may come from a checkpoint of others: they took 7 GB and more for the smallest of models."""
+    batch = task.codec.encode(["a"] * 263)
+    message = r"task\.beam_size=1000 makes 263,000 sequences of a batch of 263, .*data\.batch_size"
+    with pytest.raises(LabError, match=message):
+        task.decode(batch, 1000)
 
 
 def test_the_likelihood_of_a_symbol_is_smoothed(task: Transduction) -> None:

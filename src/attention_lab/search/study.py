@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 
 from attention_lab.commandline.overrides import split_override
-from attention_lab.errors import LabError, first_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.search.storage import connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
 from attention_lab.text_tables import printable
@@ -176,7 +176,8 @@ class SharedStudy:
     @without_warnings()
     def _fail_dead_trials(self) -> None:
         """Mark the trials of dead processes as failed, and queue copies of them."""
-        fail_stale_trials(self.study)
+        with self._blame_storage():
+            fail_stale_trials(self.study)
         for trial in self.trials(TrialState.RUNNING):
             # While we hold the lock, a trial can be running but unclaimed only if its process has died.
             if trial.user_attrs.get(_CLAIMED) != trial.number:
@@ -187,8 +188,9 @@ class SharedStudy:
         """Mark a running trial as killed and queue a copy of it."""
         trial = self.trials()[number]
         if trial.state == TrialState.RUNNING:
-            self.study.tell(number, state=TrialState.FAIL)
-            RetryHeartbeatStaleTrialCallback()(self.study, trial)
+            with self._blame_storage():
+                self.study.tell(number, state=TrialState.FAIL)
+                RetryHeartbeatStaleTrialCallback()(self.study, trial)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The study's trials by number, or only those in the given states.
@@ -208,7 +210,7 @@ class SharedStudy:
         """Turn errors in what the storage contains, such as broken JSON, into a LabError that names it."""
         try:
             yield
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except BAD_VALUE_ERRORS as error:
             raise LabError(
                 f"sweep.storage={self._url!r}: the study {self.name} is damaged "
                 f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"

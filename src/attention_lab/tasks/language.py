@@ -23,6 +23,8 @@ LIMIT = 64
 """The largest number of symbols of a text whose weights are shown."""
 LONGEST = 10_000
 """The largest number of symbols that may be generated after a prompt; it takes memory for all of them."""
+LONGEST_TEXT = 1_000_000
+"""The largest number of characters that these symbols may have."""
 
 
 class Perplexity(MeanMetric):
@@ -47,7 +49,8 @@ class LanguageModeling(Task):
         temperature: divides the logits when sampling; 0 takes the most probable symbol.
         top_k: sample from this many of the most probable symbols; None for all.
         top_p: sample from the most probable symbols whose total probability is at least this; 1 for all.
-        max_new_tokens: maximum number of symbols to generate after a prompt, at most `LONGEST`.
+        max_new_tokens: maximum number of symbols to generate after a prompt, at most `LONGEST`; fewer if
+            they could have more than `LONGEST_TEXT` characters.
         options: see `Task`.
     """
 
@@ -72,6 +75,14 @@ class LanguageModeling(Task):
         check_counts("task", 1, max_new_tokens=max_new_tokens)
         if max_new_tokens > LONGEST:
             raise LabError(f"task.max_new_tokens must be at most {LONGEST}, got {max_new_tokens}")
+        # A checkpoint's codec may be of another kind, which is reported after this.
+        symbols = codec.tokenizer.vocabulary.symbols if isinstance(codec, LanguageCodec) else []
+        longest = max(map(len, symbols), default=1)
+        if max_new_tokens * longest > LONGEST_TEXT:
+            raise LabError(
+                f"task.max_new_tokens={max_new_tokens}: symbols of {longest:,} characters would make more "
+                f"than {LONGEST_TEXT:,} characters: choose at most {LONGEST_TEXT // longest}"
+            )
         self.label_smoothing = label_smoothing
         self.sampling = Sampling(float(temperature), top_k, float(top_p))
         self.max_new_tokens = max_new_tokens

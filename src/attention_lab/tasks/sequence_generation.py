@@ -24,6 +24,8 @@ from attention_lab.tensorboard_plugin.record import Ink
 
 MOST_BEAMS = 1000
 """The largest number of hypotheses for each source; each takes as long as a greedy output."""
+MOST_SEQUENCES = 1 << 18
+"""The largest number of hypotheses or samples of a batch, which are all in memory at once."""
 STEEPEST = 10.0
 """The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
 
@@ -126,6 +128,7 @@ class SequenceGeneration:
 
     def _search(self, batch: TransductionBatch, beam_size: int, n: int) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, best first, and their scores `[B, n]`."""
+        check_sequences("task.beam_size", beam_size, len(batch.source))
         sources, limits = (batch.source, batch.source_lengths), self._limits(batch)
         model, alpha = cast(Any, self.model), self.length_penalty
         if isinstance(model, TwoWayEnsemble):
@@ -202,3 +205,12 @@ def check_beams(option: str, number: int) -> None:
     """Raise LabError if a number of beams or outputs is too small or too large."""
     if not 1 <= number <= MOST_BEAMS:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
+
+
+def check_sequences(option: str, number: int, batch: int) -> None:
+    """Raise LabError if the hypotheses or samples of a batch are too many to be in memory at once."""
+    if number * batch > MOST_SEQUENCES:
+        raise LabError(
+            f"{option}={number} makes {number * batch:,} sequences of a batch of {batch:,}, more than "
+            f"{MOST_SEQUENCES:,}: choose fewer, or a smaller data.batch_size"
+        )

@@ -13,6 +13,7 @@ from attention_lab.data.reading.codecs import (
     codec_from_state,
 )
 from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
@@ -43,6 +44,32 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_more_answers_than_tokens_or_none_are_refused(answers: int) -> None:
     with pytest.raises(LabError, match=f"the checkpoint's codec has {answers} answers for 4 tokens"):
         codec_from_state(SEVERAL.state() | {"answers": answers})
+
+
+@pytest.mark.parametrize("part", ["mean", "deviation"])
+def test_columns_without_their_own_mean_and_deviation_are_refused(part: str) -> None:
+    for numbers in ([], [1.0, 2.0], [1.0] * 4):
+        with pytest.raises(
+            LabError, match="the checkpoint's codec needs a mean and a deviation for each of 3 "
+        ):
+            codec_from_state(NUMBERS.state() | {part: numbers})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"edges": edges} for edges in ([[0]], [[0, 1, 1]], [[0, 2]], [[0, 1], []])),
+        *({"features": features} for features in ([], [[1.0]], [[1.0], []], [[1.0], [2.0, 3.0]])),
+    ],
+    ids=str,
+)
+def test_edges_and_features_that_do_not_fit_the_nodes_are_refused(wrong: dict[str, object]) -> None:
+    state = NodeCodec(["a", "b"], ["no", "yes"], [[0, 1]], [[1.0], [2.0]]).state()
+    assert isinstance(codec_from_state(state), NodeCodec)
+    with pytest.raises(
+        LabError, match=f"the checkpoint's codec has {next(iter(wrong))} that do not fit its 2 n"
+    ):
+        codec_from_state(state | wrong)
 
 
 @pytest.mark.parametrize(("height", "cell"), [(1, 4), (0, 4), (4, 0), (6, 4)])
@@ -154,6 +181,18 @@ def test_bad_lines(codec: Codec, line: str, expected: str) -> None:
 def test_no_lines_are_refused(codec: Codec) -> None:
     with pytest.raises(LabError, match="no lines"):
         codec.encode([])
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\n\u202e", "x" * 10_000])
+def test_names_of_a_model_of_others_cannot_control_a_terminal(name: str) -> None:
+    """A message that repeats them may end up in the traceback of a program of one's own."""
+    columns = RegressionCodec([name, "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
+    graph = NodeCodec([name, "b"], ["no", "yes"], [[0, 1]])
+    for codec in (columns, graph):
+        with pytest.raises(LabError, match=r"^line 1: ") as error:
+            codec.encode(["c"])
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 5000
 
 
 def test_text_is_refused_by_a_codec_of_vectors() -> None:

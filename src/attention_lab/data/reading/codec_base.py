@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
+from attention_lab.text_tables import LONGEST_MESSAGE, printable
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -
     """Apply `encode` to each line; `first` is the number of the first one.
 
     Raises:
-        LineError: `encode` fails; the error has the line's number.
+        LineError: `encode` fails; the error has the line's number, and no characters that control a terminal.
         LabError: there are no lines.
     """
     if not lines:
@@ -45,5 +46,5 @@ def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -
         try:
             found.append(encode(line))
         except LabError as error:
-            raise LineError(number, str(error)) from None
+            raise LineError(number, printable(str(error), LONGEST_MESSAGE)) from None
     return found

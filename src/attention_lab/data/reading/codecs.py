@@ -258,6 +258,15 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
         codec.source.notation.right_to_left != codec.target.notation.right_to_left
     ):
         raise LabError("the checkpoint's codec reads and writes in different directions")
+    if isinstance(codec, RegressionCodec):
+        columns = len(codec.inputs) + 1
+        if not len(codec.mean) == len(codec.deviation) == columns:
+            raise LabError(
+                f"the checkpoint's codec needs a mean and a deviation for each of {columns} columns, "
+                f"but has {len(codec.mean)} and {len(codec.deviation)}"
+            )
+    if isinstance(codec, NodeCodec) and (wrong := codec.misfit()):
+        raise LabError(f"the checkpoint's codec has {wrong} that do not fit its {len(codec.names)} nodes")
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     if isinstance(codec, ImageCodec) and not (codec.height and codec.cell and codec.height % codec.cell == 0):

@@ -43,6 +43,15 @@ class NodeCodec(BaseCodec):
         width = len(self.names if self.features is None else self.features[0])
         return GraphSizes(len(self.labels), width, self.directed)
 
+    def misfit(self) -> str:
+        """The first part that does not fit the nodes, `edges` or `features`; empty if both do."""
+        nodes = len(self.names)
+        if any(len(edge) != 2 or max(edge) >= nodes for edge in self.edges):
+            return "edges"
+        rows = self.features
+        misfit = rows is not None and (len(rows) != nodes or len(set(map(len, rows))) > 1)
+        return "features" if misfit else ""
+
     @cached_property
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Features [N, d], one-hot if nodes have none, and edges [2, E]."""

@@ -16,6 +16,7 @@ from attention_lab.attention.gradient_estimators import (
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
+from attention_lab.tasks.sequence_generation import check_sequences
 
 LogLikelihood = Callable[[Tensor, Tensor], Tensor]
 """Maps logits `[..., V]` and targets `[...]` to `log p(y)` of each target."""
@@ -34,7 +35,11 @@ def monte_carlo_loss(
 
     Returns:
         The loss to differentiate, and the negative log-likelihood of the draws.
+
+    Raises:
+        LabError: all samples of the batch together are too many.
     """
+    check_sequences("pooling.samples", pooling.samples, len(batch.source))
     with drawing(pooling) as draws:
         logits = model(batch.source, batch.source_lengths, batch.target, pooling.samples)
     target = batch.target.repeat_interleave(pooling.samples, 0)
