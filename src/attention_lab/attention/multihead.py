@@ -167,7 +167,10 @@ class MultiHead(nn.Module):
         """`[B, G, K, f]` to `[B, H, K, f]`; a single head is not copied."""
         if self.key_value_heads == 1:
             return x.expand(-1, self.heads, -1, -1)
-        return x.repeat_interleave(self.heads // self.key_value_heads, 1)
+        size = self.heads // self.key_value_heads
+        if not has_values(x):  # PyTorch 2.11 cannot export a `repeat_interleave` of sequences of any length
+            return torch.cat([head.expand(-1, size, -1, -1) for head in x.split(1, 1)], 1)  # type: ignore[no-untyped-call]
+        return x.repeat_interleave(size, 1)
 
     def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
         """Queries prepared for the score, and the bias that is added to it."""
