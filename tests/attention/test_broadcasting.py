@@ -1,4 +1,4 @@
-"""Dimensions that queries, keys, masks and biases lack, or in which they have size 1: as if copied."""
+"""Queries, keys, values, masks and biases without a dimension, or with size 1 in it: as if copied."""
 
 from itertools import product
 
@@ -26,7 +26,7 @@ of_scores = st.tuples(st.booleans(), st.booleans())  # whether all queries or al
     cases,
     st.booleans(),
     st.sampled_from([1, 4]),
-    st.tuples(st.sampled_from(ANY), st.sampled_from(FOUR)),
+    st.tuples(st.sampled_from(ANY), st.sampled_from(FOUR), st.sampled_from(FOUR)),
     st.none() | st.tuples(st.sampled_from(FOUR), of_scores, st.sampled_from([0.0, 0.4, 1.0])),
     st.none() | st.tuples(st.sampled_from(ANY), of_scores),
     st.booleans(),
@@ -38,7 +38,7 @@ def test_what_is_shared_is_as_if_copied(
     case: Case,
     per_head: bool,
     queries: int,
-    leading: tuple[tuple[int, ...], tuple[int, ...]],
+    leading: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
     masked: tuple[tuple[int, ...], tuple[bool, bool], float] | None,
     biased: tuple[tuple[int, ...], tuple[bool, bool]] | None,
     causal: bool,
@@ -55,11 +55,13 @@ def test_what_is_shared_is_as_if_copied(
     def of_pairs(shared: tuple[bool, bool]) -> tuple[int, int]:
         return 1 if shared[0] else queries, 1 if shared[1] else K
 
-    query, key, value = drawn(*leading[0], queries, D), drawn(*leading[1], K, D), drawn(BATCH, HEADS, K, 2)
+    query, key, value = drawn(*leading[0], queries, D), drawn(*leading[1], K, D), drawn(*leading[2], K, 2)
     mask = None if masked is None else drawn(*masked[0], *of_pairs(masked[1])).sigmoid() > masked[2]
     bias = None if biased is None else drawn(*biased[0], *of_pairs(biased[1]))
 
-    def contexts(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    def contexts(
+        query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
         memory = attention.remember(key, value, mask, causal=causal)
         found: Tensor = attention(query, memory, offset=offset, bias=bias)
         return found
@@ -68,9 +70,10 @@ def test_what_is_shared_is_as_if_copied(
         return None if x is None else x.expand(BATCH, HEADS, *size)
 
     pairs = queries, K
-    full = copied(query, queries, D), copied(key, K, D), copied(mask, *pairs), copied(bias, *pairs)
+    full = [copied(query, queries, D), copied(key, K, D), copied(value, K, 2)]
     inputs = [query, key, value, *([] if bias is None else [bias])]
-    found, expected = contexts(query, key, mask, bias), contexts(*full)  # type: ignore[arg-type]
+    found = contexts(query, key, value, mask, bias).expand(BATCH, HEADS, -1, -1)
+    expected = contexts(*full, copied(mask, *pairs), copied(bias, *pairs))  # type: ignore[arg-type]
     torch.testing.assert_close(found, expected)
     for one, other in zip(*(gradients(x, attention, inputs) for x in (found, expected)), strict=True):
         torch.testing.assert_close(one, other)

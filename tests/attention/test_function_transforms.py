@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from attention_lab.attention import (
     Additive,
@@ -168,3 +169,20 @@ def test_an_export_with_masks_takes_other_sizes(unchecked_shapes: None) -> None:
     fewer, also = tuple(inputs[:, :2, :4]), ignored[:2, :4]
     found, wanted = exported(*fewer, key_padding_mask=also), module(*fewer, key_padding_mask=also)
     assert torch.allclose(found[0], wanted[0], atol=1e-6) and torch.allclose(found[1], wanted[1], atol=1e-6)
+
+
+def test_code_with_symbols_for_sizes_takes_other_sizes(unchecked_shapes: None) -> None:
+    class Chosen(nn.Module):
+        def forward(self, query: Tensor, key: Tensor, index: Tensor) -> Tensor:
+            return attention(query, attention.remember(key).select(index))
+
+    def inputs(batch: int, keys: int) -> tuple[Tensor, ...]:
+        return torch.randn(batch, 3, SIZE), torch.randn(batch, keys, SIZE), torch.arange(batch).flip(0)
+
+    attention, batch = MECHANISMS["scaled dot"](), torch.export.Dim("batch")
+    sizes = {"query": {0: batch}, "key": {0: batch, 1: torch.export.Dim("keys")}, "index": {0: batch}}
+    exported = torch.export.export(Chosen(), inputs(3, 5), dynamic_shapes=sizes, strict=False).module()
+    traced = make_fx(Chosen(), tracing_mode="symbolic")(*inputs(3, 5))
+    other = inputs(2, 7)
+    for program in (exported, traced):
+        torch.testing.assert_close(program(*other), Chosen()(*other))

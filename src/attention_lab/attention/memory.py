@@ -40,13 +40,16 @@ class Memory(NamedTuple):
         return self.causal and (offset < self.value.shape[-2] - 1 or not has_values(self.value))
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
-        """The memories of the examples `index`, for example for the beams of a search."""
+        """The memories of the examples `index`, for example for the beams of a search.
+
+        What all examples share stays as it is, but at least one of keys, values and mask must have them.
+        """
         given = [x for x in (self.keys, self.value, self.mask) if x is not None]
         rank = max(x.dim() for x in given)
-        batch = max(len(x) for x in given if x.dim() == rank)
+        batch = max(x.shape[0] for x in given if x.dim() == rank)
 
         def chosen(x: Tensor) -> Tensor:  # what has fewer dimensions, or one example, is shared by all
-            return x if x.dim() < rank or len(x) < batch else x.index_select(0, index)
+            return x if x.dim() < rank or x.shape[0] < batch else x.index_select(0, index)
 
         mask = None if self.mask is None else chosen(self.mask)
         return Memory(chosen(self.keys), chosen(self.value), mask, self.causal)
@@ -124,10 +127,9 @@ def make_memory(
     if mask is not None:
         check_tensors("remember", mask=mask)
     check_memory(key, value, mask, score)
+    examples = None
     if mask is not None and keeps_all(mask):
-        if mask.dim() > 2:  # keys that all share become those of each example, as where it hides some
-            batch = mask.new_empty(*mask.shape[:-2], 1, 1)
-            key, value = (torch.broadcast_tensors(x, batch)[0] for x in (key, value))  # type: ignore[no-untyped-call]
+        examples = mask.new_empty(*mask.shape[:-2], 1, 1)
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)
     elif mask is not None:
@@ -137,6 +139,8 @@ def make_memory(
         value = key if same else value.masked_fill(hidden, 0.0)
     keys = score.keys(key)
     check_keys(keys, score, key)
+    if examples is not None:  # what all share is that of each example, as where the mask hides a key
+        keys, value = (torch.broadcast_tensors(x, examples)[0] for x in (keys, value))  # type: ignore[no-untyped-call]
     return Memory(keys, value, mask, causal)
 
 
@@ -159,7 +163,7 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
-    """Raise ValueError if shapes do not match, as a fused kernel would read beyond the end, or for integers.
+    """Raise ValueError for integer values, or shapes that do not match: a kernel would read beyond the end.
 
     Args:
         key: `[..., K, dk]`.
@@ -167,9 +171,8 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         mask: boolean; see `Attention.remember`.
         score: made for keys of one size, with or without heads.
     """
-    for name, x in (("key", key), ("value", value)):
-        if not x.is_floating_point():
-            raise ValueError(f"{name}s must be floating-point, got {x.dtype}: give {name}.float()")
+    if not value.is_floating_point():  # the weights would be rounded, too
+        raise ValueError(f"values must be floating-point, got {value.dtype}: give value.float()")
     if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
     if key.dim() < 2 or value.dim() < 2:

@@ -107,8 +107,6 @@ def _leading(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     if torch.compiler.is_compiling():  # sizes are symbols
         return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     # torch.broadcast_shapes takes longer than the kernel of a small call.
-    if len(set(shapes)) == 1:
-        return tuple(shapes[0])
     return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*shapes, strict=True))
 
 
