@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 
 from attention_lab.commandline.overrides import split_override
-from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
+from attention_lab.errors import LabError, first_line
 from attention_lab.search.storage import connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
 from attention_lab.text_tables import printable
@@ -31,6 +31,15 @@ REASON = "reason"
 """Attribute of a trial that says why it was pruned or failed. A trial that failed without one was killed."""
 _CLAIMED = "claimed"
 _OPTIONS = "options"
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    ArithmeticError,
+    AssertionError,
+)
 
 
 class Result(NamedTuple):
@@ -210,7 +219,7 @@ class SharedStudy:
         """Turn errors in what the storage contains, such as broken JSON, into a LabError that names it."""
         try:
             yield
-        except BAD_VALUE_ERRORS as error:
+        except _DAMAGE as error:
             raise LabError(
                 f"sweep.storage={self._url!r}: the study {self.name} is damaged "
                 f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"

@@ -59,7 +59,7 @@ def test_columns_without_their_own_mean_and_deviation_are_refused(part: str) -> 
     "wrong",
     [
         *({"edges": edges} for edges in ([[0]], [[0, 1, 1]], [[0, 2]], [[0, 1], []])),
-        *({"features": features} for features in ([], [[1.0]], [[1.0], []], [[1.0], [2.0, 3.0]])),
+        *({"features": features} for features in ([], [[1.0]], [[], []], [[1.0], []], [[1.0], [2.0, 3.0]])),
     ],
     ids=str,
 )

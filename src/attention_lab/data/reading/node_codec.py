@@ -49,7 +49,7 @@ class NodeCodec(BaseCodec):
         if any(len(edge) != 2 or max(edge) >= nodes for edge in self.edges):
             return "edges"
         rows = self.features
-        misfit = rows is not None and (len(rows) != nodes or len(set(map(len, rows))) > 1)
+        misfit = rows is not None and (len(rows) != nodes or len(set(map(len, rows))) != 1 or not rows[0])
         return "features" if misfit else ""
 
     @cached_property
