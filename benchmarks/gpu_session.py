@@ -6,14 +6,15 @@
 `run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
 OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz, or adds to those of an earlier run. `run tests`
 and `run linear additive` run only these parts. `run cmudict` trains experiment=g2p_cmudict
-(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. All parts may take 40
-minutes (an estimate): those that are not finished when the time is up are listed, for the next run. `--device
-cpu --quick` tries the command without a GPU.
+(OUT/cmudict.txt), and `run cmudict_ensemble` trains five such models at the same time. A run ends after
+`--minutes`, 9.5 by default, and lists the parts that it has not finished, for the next run; all may take 40
+minutes. `--device cpu --quick` tries the command without a GPU.
 """
 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -283,9 +284,13 @@ def _collect(folder: Path, output: Path) -> None:
         (output / table.name).write_bytes(table.read_bytes())
     pictures = sorted(folder.glob("*.png"))
     if pictures:
-        with tarfile.open(output / PICTURES, "w:gz") as archive:
+        packed = folder / PICTURES
+        with tarfile.open(packed, "w:gz") as archive:
             for picture in pictures:
                 archive.add(picture, picture.name)
+        unfinished = output / f"{PICTURES}.part"
+        shutil.copyfile(packed, unfinished)
+        unfinished.replace(output / PICTURES)
 
 
 if __name__ == "__main__":

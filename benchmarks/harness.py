@@ -215,8 +215,10 @@ def _prepare(
     compared = expected if method.exact else None
     try:
         runner = _Runner(row, method.make())
-        # Only if they are compared: from a GPU, gigabytes of results take seconds.
-        found = [_plain(one) for one in runner.once(device) if compared is not None]
+        results = runner.once(device)
+        # Copied only if they are compared: from a GPU, gigabytes of results take seconds.
+        found = [] if compared is None else [_plain(one) for one in results]
+        del results
         for _ in range(WARM["cpu" if comparison.children else device.type] - 2):
             runner.once(device)
         memory = None if comparison.children else extra_peak(lambda: runner.once(device), device)

@@ -68,6 +68,7 @@ def test_a_run_adds_to_the_results_of_an_earlier_one(tmp_path: Path, monkeypatch
 def test_a_test_that_hangs_leaves_time_for_the_benchmarks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(gpu_session, "FOR_TESTS", 0.2)
     monkeypatch.setattr(gpu_session, "_tests", lambda _: ["sleep", "60"])
     monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["true"])
     assert _run(tmp_path, "tests", "linear", "--device", "cpu", "--minutes", "0.1") == 1
