@@ -7,7 +7,6 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
@@ -17,15 +16,16 @@ from attention_lab.errors import LabError
 
 def _averages(decay: float, values: list[float]) -> list[float]:
     """The weight of an averaged model after each of these values of the weight."""
-    model = nn.Linear(1, 1, bias=False).double()
-    model.register_buffer("count", torch.tensor(0))
-    averaged = AveragedModel(model, multi_avg_fn=AveragedWeights(decay).update, use_buffers=True)
+    module, callback = Falling().double(), AveragedWeights(decay)
+    module.register_buffer("count", torch.tensor(0))
+    callback.setup(SimpleNamespace(), module, "fit")  # type: ignore[arg-type]
+    averaged: Any = callback._average_model
     result = []
     for number, value in enumerate(values):
         with torch.no_grad():
-            model.weight.fill_(value)
-        model.count.fill_(number)
-        averaged.update_parameters(model)
+            module.weight.fill_(value)
+        module.count.fill_(number)
+        callback.on_train_batch_end(SimpleNamespace(global_step=number + 1), module)  # type: ignore[arg-type]
         result.append(averaged.module.weight.item())
         assert averaged.module.count == number
     return result
@@ -86,7 +86,7 @@ def test_only_the_first_update_asks_for_a_value() -> None:
     counts = []
     for step in (1, 2, 3):
         with _AsksForValues() as asked:
-            callback.on_train_batch_end(SimpleNamespace(global_step=step), module, None, None, 0)  # type: ignore[arg-type]
+            callback.on_train_batch_end(SimpleNamespace(global_step=step), module)  # type: ignore[arg-type]
         counts.append(asked.count)
     assert counts == [1, 0, 0]
 

@@ -60,8 +60,8 @@ class AveragedWeights(WeightAveraging):
             for mean, weight in pairs:
                 mean.copy_(weight)
         else:
-            for real in (True, False):
-                if chosen := [pair for pair in pairs if pair[0].is_floating_point() is real]:
+            for floating in (True, False):
+                if chosen := [pair for pair in pairs if pair[0].is_floating_point() is floating]:
                     means, weights = zip(*chosen, strict=True)
                     self.update(means, weights, average.n_averaged)
         self._begun = True

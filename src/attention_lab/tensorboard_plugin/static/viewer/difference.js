@@ -123,7 +123,11 @@ export function compare(a, b) {
   const tiled = !a.stored || !b.stored;
   const numbers = (one) => Array.from({ length: one.heads }, (_, head) => one.headNumber(head)).join();
   const can =
-    numbers(a) === numbers(b) && (!tiled || (whole && a.side === b.side)) && queries > 0 && keys > 0 && (a.keys === keys || a.header.kind !== "picture") &&
+    numbers(a) === numbers(b) &&
+    (!tiled || (whole && a.side === b.side)) &&
+    queries > 0 &&
+    keys > 0 &&
+    (a.keys === keys || a.header.kind !== "picture") &&
     picture(a) === picture(b);
   return {
     queries,
