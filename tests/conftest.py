@@ -53,7 +53,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(50_000)  # tests make millions of objects that need no collector; 700 is the default
+        gc.set_threshold(50_000)  # tests make millions of objects that need no collector
         gc.enable()
 
 

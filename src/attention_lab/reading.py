@@ -58,7 +58,7 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_memory(needed: int, task: str, remedy: str) -> None:
+def check_fits_in_memory(needed: int, task: str, remedy: str) -> None:
     """Raise LabError if a task takes about `needed` bytes of memory, more than this machine has."""
     if needed > (most := physical_memory()):
         found = f"about {needed >> 20:,} MiB of memory, but this machine has {most >> 20:,} MiB"

@@ -103,7 +103,9 @@ def test_long_symbols_limit_how_many_are_generated() -> None:
     """A model writes a symbol of thousands of characters in four bytes, as often as its options let it."""
     codec = replace(CODEC, tokenizer=Tokenizer(Notation("spaces"), Vocabulary(["a", "b" * 5000])))
     assert _task(codec, max_new_tokens=200).max_new_tokens == 200
-    with pytest.raises(LabError, match=r"max_new_tokens=201: symbols of 5,000 characters .*at most 200$"):
+    with pytest.raises(
+        LabError, match=r"max_new_tokens=201: with a symbol of 5,000 characters, .*at most 200$"
+    ):
         _task(codec, max_new_tokens=201)
 
 

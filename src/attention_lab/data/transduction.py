@@ -13,7 +13,7 @@ from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
-from attention_lab.reading import check_memory
+from attention_lab.reading import check_fits_in_memory
 from attention_lab.sizes import EOS, TransductionSizes
 
 MOST_REFERENCES = 1_000
@@ -104,7 +104,8 @@ class TransductionData(DataModule):
         longest = max((len(ids) for one in references for ids in one.values()), default=0)
         needed = min(self.batch_size or len(references), len(references)) * slots * longest * _SYMBOL
         batch = f"a batch with up to {slots:,} references of up to {longest:,} symbols for each example"
-        check_memory(needed, f"{name}: {batch}", "lower data.batch_size, or leave some references out")
+        remedy = "lower data.batch_size, or leave some references out"
+        check_fits_in_memory(needed, f"{name}: {batch}", remedy)
 
     def _source_ids(self, example: Example) -> list[int]:
         return [*self.codec.source.ids(example.source), EOS]

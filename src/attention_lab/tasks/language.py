@@ -80,8 +80,8 @@ class LanguageModeling(Task):
         longest = max(map(len, symbols), default=1)
         if max_new_tokens * longest > LONGEST_TEXT:
             raise LabError(
-                f"task.max_new_tokens={max_new_tokens}: symbols of {longest:,} characters would make more "
-                f"than {LONGEST_TEXT:,} characters: choose at most {LONGEST_TEXT // longest}"
+                f"task.max_new_tokens={max_new_tokens}: with a symbol of {longest:,} characters, an output "
+                f"could have more than {LONGEST_TEXT:,}: choose at most {LONGEST_TEXT // longest}"
             )
         self.label_smoothing = label_smoothing
         self.sampling = Sampling(float(temperature), top_k, float(top_p))

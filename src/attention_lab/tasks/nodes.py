@@ -7,7 +7,7 @@ from attention_lab.attention import MultiHead, recording
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models.graph import GraphClassifier
-from attention_lab.reading import check_memory
+from attention_lab.reading import check_fits_in_memory
 from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
@@ -45,7 +45,8 @@ class NodeClassification(LabelPrediction):
         # Training keeps the weights of every layer.
         together = sum(heads) if torch.is_grad_enabled() else max(heads, default=0)
         needed = nodes * nodes * together * _PAIR
-        check_memory(needed, f"attention between all pairs of {nodes:,} nodes", "use a part of the graph")
+        task = f"attention between all pairs of {nodes:,} nodes"
+        check_fits_in_memory(needed, task, "use a part of the graph")
 
     def source_texts(self, batch: NodeBatch) -> list[str]:
         """The names of the nodes."""

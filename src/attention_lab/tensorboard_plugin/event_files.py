@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_memory, is_utf8, matches_in
+from attention_lab.reading import check_fits_in_memory, is_utf8, matches_in
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.event_sizes import needed_memory
@@ -95,9 +95,8 @@ def check_logs(folders: Iterable[Path]) -> None:
         after, during = _needed_memory(folder, event_files(folder))
         most = max(most, kept + during)
         kept += after
-        check_memory(
-            max(most, kept), f"{folder}: reading the event files up to here", "leave some of them out"
-        )
+        task = f"{folder}: reading its event files and those before them"
+        check_fits_in_memory(max(most, kept), task, "leave some out")
 
 
 def _needed_memory(folder: Path, files: Sequence[Path]) -> tuple[int, int]:

@@ -27,7 +27,7 @@ KEPT = (
 LEGACY = ("native_amp_scaling_state", "amp_scaling_state", "hparams_name", "hparams_type")
 """Parts that Lightning reads from checkpoints of old versions; ours never have them."""
 LARGEST_INTEGER = 2**53
-"""Upper limit of a count."""
+"""Counts and other integers must be smaller in absolute value."""
 PATHS = ("best_model_path", "kth_best_model_path", "last_model_path")
 """Paths in the state of a `ModelCheckpoint`, which deletes these files when better ones are saved."""
 _WORDS = 624  # words in the state of a Mersenne Twister

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.reading import check_memory, read_regular
+from attention_lab.reading import check_fits_in_memory, read_regular
 from attention_lab.text_tables import counted
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
-    check_memory(needed, f"{path}: reading it", "use only a part of it")
+    check_fits_in_memory(needed, f"{path}: reading it", "use only a part of it")
     return decode_text(content, path)
 
 
