@@ -14,7 +14,6 @@ minutes. `--device cpu --quick` tries the command without a GPU.
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -284,12 +283,10 @@ def _collect(folder: Path, output: Path) -> None:
         (output / table.name).write_bytes(table.read_bytes())
     pictures = sorted(folder.glob("*.png"))
     if pictures:
-        packed = folder / PICTURES
-        with tarfile.open(packed, "w:gz") as archive:
+        unfinished = output / f"{PICTURES}.part"
+        with tarfile.open(unfinished, "w:gz") as archive:
             for picture in pictures:
                 archive.add(picture, picture.name)
-        unfinished = output / f"{PICTURES}.part"
-        shutil.copyfile(packed, unfinished)
         unfinished.replace(output / PICTURES)
 
 

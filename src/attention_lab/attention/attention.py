@@ -98,8 +98,8 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            ValueError: keys, values and mask do not fit together, the mask is ambiguous, or keys or values
-                are integers.
+            ValueError: keys, values and mask do not fit together, the mask is ambiguous, or values are
+                integers.
         """
         return make_memory(self.score, key, value, mask, causal=causal)
 

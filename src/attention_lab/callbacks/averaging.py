@@ -33,12 +33,12 @@ class AveragedWeights(WeightAveraging):
         if not 0 <= decay < 1:
             raise LabError(f"callbacks.ema.decay must be in [0, 1), got {decay}")
         self.decay = decay
-        self._begun = False
+        self._has_average = False  # known here without asking the device
         super().__init__(multi_avg_fn=self.update)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Move the average to the device of the weights, which were moved after it was created."""
-        self._begun = False
+        self._has_average = False
         if self._average_model is not None:
             self._average_model.to(pl_module.device)
 
@@ -56,7 +56,7 @@ class AveragedWeights(WeightAveraging):
         assert average is not None
         tensors = (chain(one.parameters(), one.buffers()) for one in (average.module, module))
         pairs = [(mean.detach(), weight.detach()) for mean, weight in zip(*tensors, strict=True)]
-        if not self._begun and average.n_averaged == 0:
+        if not self._has_average and average.n_averaged == 0:
             for mean, weight in pairs:
                 mean.copy_(weight)
         else:
@@ -64,7 +64,7 @@ class AveragedWeights(WeightAveraging):
                 if chosen := [pair for pair in pairs if pair[0].is_floating_point() is floating]:
                     means, weights = zip(*chosen, strict=True)
                     self.update(means, weights, average.n_averaged)
-        self._begun = True
+        self._has_average = True
         average.n_averaged += 1
 
     @torch.no_grad()
