@@ -1,6 +1,5 @@
 """A moving average of the weights during training."""
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import WeightAveraging
 from pytorch_lightning.trainer.states import TrainerFn
-from torch import Tensor
 
 from attention_lab.errors import LabError
 
@@ -34,7 +32,7 @@ class AveragedWeights(WeightAveraging):
             raise LabError(f"callbacks.ema.decay must be in [0, 1), got {decay}")
         self.decay = decay
         self._has_average = False  # known here without asking the device
-        super().__init__(multi_avg_fn=self.update)
+        super().__init__()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Move the average to the device of the weights, which were moved after it was created."""
@@ -46,39 +44,31 @@ class AveragedWeights(WeightAveraging):
         """Update the averages after a step of the optimiser."""
         step = trainer.global_step
         if step > self._latest_update_step and self.should_update(step_idx=step - 1):
-            self._update_all(pl_module)
+            self._update(pl_module)
             self._latest_update_step = step
 
     @torch.no_grad()
-    def _update_all(self, module: pl.LightningModule) -> None:
+    def _update(self, module: pl.LightningModule) -> None:
         """As `AveragedModel.update_parameters`, which asks the GPU for the number of updates every time."""
         average = self._average_model
         assert average is not None
         tensors = (chain(one.parameters(), one.buffers()) for one in (average.module, module))
         pairs = [(mean.detach(), weight.detach()) for mean, weight in zip(*tensors, strict=True)]
-        if not self._has_average and average.n_averaged == 0:
-            for mean, weight in pairs:
+        first = not self._has_average and bool(average.n_averaged == 0)
+        for mean, weight in pairs:
+            if first or not mean.is_floating_point():  # integers, such as counts, have no average
                 mean.copy_(weight)
-        else:
-            for floating in (True, False):
-                if chosen := [pair for pair in pairs if pair[0].is_floating_point() is floating]:
-                    means, weights = zip(*chosen, strict=True)
-                    self.update(means, weights, average.n_averaged)
+        floating = [] if first else [pair for pair in pairs if pair[0].is_floating_point()]
+        if floating:
+            means, weights = (list(tensors) for tensors in zip(*floating, strict=True))
+            # Everything stays on the device, so that no step waits for a transfer.
+            count = average.n_averaged
+            share = 1 - ((1 + count) / (10 + count)).clamp_max(self.decay)
+            steps = torch._foreach_sub(weights, means)
+            torch._foreach_mul_(steps, share)
+            torch._foreach_add_(means, steps)
         self._has_average = True
         average.n_averaged += 1
-
-    @torch.no_grad()
-    def update(self, averages: Sequence[Tensor], weights: Sequence[Tensor], count: Tensor) -> None:
-        """Update the averages in place; integers, such as counts, are copied."""
-        averages, weights = list(averages), list(weights)
-        if not averages[0].is_floating_point():
-            torch._foreach_copy_(averages, weights)
-            return
-        # Everything stays on the device, so that no step waits for a transfer.
-        share = 1 - ((1 + count) / (10 + count)).clamp_max(self.decay)
-        steps = torch._foreach_sub(weights, averages)
-        torch._foreach_mul_(steps, share)
-        torch._foreach_add_(averages, steps)
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
