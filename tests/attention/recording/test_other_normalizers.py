@@ -93,6 +93,21 @@ def test_products_that_do_not_sum_to_one_are_no_weights() -> None:
     assert not weights
 
 
+def test_exponentials_multiplied_with_a_mask() -> None:
+    """A masked softmax: also if the mask has the shape of the scores."""
+
+    class Masked(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            powers = torch.exp(x @ x.mT) * torch.ones(B, L, L).tril()
+            weights = powers / (powers.sum(dim=-1, keepdim=True) + 1e-9)
+            self.expected = weights.detach()
+            return weights @ x
+
+    with recording(model := Masked()) as weights:
+        model(torch.randn(B, L, D))
+    assert torch.equal(weights[""][:, 0], model.expected)
+
+
 def test_heads_that_a_norm_mixes() -> None:
     """DeepViT (2103.11886): the weights are those that multiply the values."""
 

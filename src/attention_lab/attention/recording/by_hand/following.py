@@ -141,17 +141,16 @@ class ByHand:
         dim, known = call.dim(of), self._known.get(of)
         if dim is None:
             return result
-        if of is self._elementwise_product():
-            self._known[result] = Product(plain=False, batched=True)
-        elif dim == -1 and of is self._times_vector():
-            self._known[result] = Scores()
-        elif isinstance(known, Weighted):
-            if dim == known.weights.key:
-                self._record(known, result)
-        elif isinstance(known, Exponentials | Weights) or call.func in LOGSUMEXP:
+        if isinstance(known, Exponentials | Weights) or call.func in LOGSUMEXP:
             self._known[result] = Sum(of, dim)
             if isinstance(known, Weights) and dim == known.key:  # no gate: pooling of each feature
                 self._session.gates.discard(known.map.site.name)
+        elif of is self._elementwise_product():
+            self._known[result] = Product(plain=False, batched=True)
+        elif dim == -1 and of is self._times_vector():
+            self._known[result] = Scores()
+        elif isinstance(known, Weighted) and dim == known.weights.key:
+            self._record(known, result)
         return result
 
     def _total(self, call: Call) -> Sum | None:
