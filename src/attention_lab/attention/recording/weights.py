@@ -12,6 +12,9 @@ from attention_lab.attention.recorder import Selection
 BLOCK = 2**23
 """Scores that are held at a time, at least one row: 32 MiB in float32."""
 
+LOWEST = -9000.0
+"""Scores up to this one are masked: models fill with -1e4, if not lower, and may add it to scores."""
+
 Modify = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
 """Maps scores `[B, H, Q, K]` and indices of examples, heads, queries and keys to scores and a mask."""
 
@@ -143,8 +146,7 @@ class KernelCall:
 
 def attended(bias: Tensor) -> Tensor:
     """Which scores or biases are not low enough to mean "masked"."""
-    half = bias.dtype.is_floating_point and bias.element_size() < 4
-    return bias > (torch.finfo(bias.dtype).min / 2 if half else -1e8)
+    return bias > LOWEST
 
 
 def without_nan(weights: Tensor) -> Tensor:
