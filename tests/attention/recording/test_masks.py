@@ -24,11 +24,11 @@ class Model(nn.Module):
         return self.attend(x)
 
 
-def _mask(attend: Callable[[Tensor], Tensor], dtype: torch.dtype) -> Tensor:
+def _mask(attend: Callable[[Tensor], Tensor], dtype: torch.dtype = torch.float32) -> Tensor:
     torch.manual_seed(0)
     model = Model(attend)
     with recording(model) as weights:
-        model(4 * torch.randn(B, L, D, dtype=dtype))
+        model(2 * torch.randn(B, L, D, dtype=dtype))
     return weights.mask("")
 
 
@@ -51,3 +51,34 @@ def test_low_scores_are_masked(low: str, dtype: torch.dtype, added: bool) -> Non
     if low == "-inf" or number >= torch.finfo(dtype).min:
         for attend in (by_hand, kernel):
             assert torch.equal(_mask(attend, dtype), VISIBLE.expand(B, 1, L, L)), attend.__name__
+
+
+MASKING: dict[str, Callable[[Tensor], Tensor]] = {
+    "multiplied": lambda weights: weights * VISIBLE,
+    "in place": lambda weights: weights.mul_(VISIBLE.to(weights.dtype)),
+    "filled": lambda weights: weights.masked_fill(~VISIBLE, 0.0),
+    "chosen": lambda weights: torch.where(VISIBLE, weights, 0.0),
+    "triangle": torch.tril,
+}
+
+
+@pytest.mark.parametrize("name", MASKING)
+@pytest.mark.parametrize("dropout", [0.0, 0.9])
+def test_weights_set_to_zero_are_masked(name: str, dropout: float) -> None:
+    """Also if they were dropped before, or are normalised again, and the first keys hidden before."""
+    hidden = torch.zeros(L).scatter(0, torch.tensor([0]), -torch.inf)
+
+    def attend(x: Tensor) -> Tensor:
+        weights = MASKING[name](F.dropout((x @ x.mT + hidden).softmax(-1), dropout))
+        return weights / (weights.sum(-1, keepdim=True) + 1e-9) @ x
+
+    assert torch.equal(_mask(attend), (VISIBLE & (hidden == 0)).expand(B, 1, L, L))
+
+
+def test_a_weight_of_one_is_not_masked() -> None:
+    """Its logarithm is zero."""
+
+    def attend(x: Tensor) -> Tensor:
+        return ((x[:, :1] @ x[:, :1].mT).log_softmax(-1) * 1.0).exp() @ x[:, :1]
+
+    assert _mask(attend).all()

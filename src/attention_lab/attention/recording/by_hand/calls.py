@@ -27,10 +27,12 @@ _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "u
 _VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
 _VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
-_SCALING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
-_SCALING |= {"div", "div_", "__truediv__", "__itruediv__", "true_divide"}
+_MULTIPLYING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
+_SCALING = _MULTIPLYING | {"div", "div_", "__truediv__", "__itruediv__", "true_divide"}
 _CHANGING = {"masked_fill", "masked_fill_", "nan_to_num", "where", "clamp", "clamp_", "clip", "tanh"}
+_CHANGING |= {"tril", "triu", "nan_to_num_"}
 _CHANGING |= {"add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__isub__"}
+_MASKING = _MULTIPLYING | {"masked_fill", "masked_fill_", "where", "tril", "triu"}
 _FOLLOWED = _VIEWS | _CASTS | _SCALING | _CHANGING
 
 
@@ -63,6 +65,11 @@ class Call(NamedTuple):
         return self.name in _VIEWS
 
     @property
+    def may_mask(self) -> bool:
+        """Whether it may set some weights to zero."""
+        return self.name in _MASKING
+
+    @property
     def keeps_product(self) -> bool:
         """Whether it turns a product of two tensors into a scaled product, at most."""
         return self.name in _VIEWS | _CASTS | _SCALING
@@ -70,8 +77,10 @@ class Call(NamedTuple):
     @property
     def in_place(self) -> bool:
         """Whether it overwrites its first argument."""
-        return self.name in {"__imul__", "__itruediv__", "__iadd__", "__isub__"} or (
-            self.name.endswith("_") and not self.name.endswith("__")
+        return (
+            self.name in {"__imul__", "__itruediv__", "__iadd__", "__isub__"}
+            or (self.name.endswith("_") and not self.name.endswith("__"))
+            or bool(self.kwargs.get("inplace", self.func in DROPOUT and len(self.args) > 3 and self.args[3]))
         )
 
     @property

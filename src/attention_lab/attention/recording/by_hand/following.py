@@ -47,6 +47,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
     Weights,
     is_composed,
 )
+from attention_lab.attention.recording.by_hand.masked_weights import with_zeros_masked, zeros
 from attention_lab.attention.recording.by_hand.scores import (
     is_of_positions,
     of_layer,
@@ -209,11 +210,8 @@ class ByHand:
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:
             # In-place dropout overwrites the weights from before.
-            inplace = call.func is torch.dropout_ or call.kwargs.get(
-                "inplace", len(call.args) > 3 and call.args[3]
-            )
-            weights = replace(weights, before=found.detach().clone() if inplace else found.detach())
-        shape = found.shape
+            weights = replace(weights, before=found.detach().clone() if call.in_place else found.detach())
+        shape, zero = found.shape, zeros(weights, found) if call.may_mask else None
         result = call()
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
@@ -236,7 +234,8 @@ class ByHand:
             if before is not None and call.func not in DROPOUT:
                 # The model may still need the weights from before.
                 before = call.of(found, before.clone() if call.in_place else before)
-        self._known[result] = replace(weights, key=key, mask=mask, before=before)
+            now = replace(weights, key=key, mask=mask, before=before)
+            self._known[result] = now if zero is None else with_zeros_masked(now, result, zero)
         return result
 
     def _product(self, call: Call, result: Tensor) -> None:
