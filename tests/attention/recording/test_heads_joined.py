@@ -112,3 +112,31 @@ def test_windows_after_the_heads_in_a_fused_kernel() -> None:
         model(x)
     want = (x @ x.mT / D**0.5).softmax(-1).transpose(1, 2).flatten(0, 1)
     assert weights[""].shape == (B * W, H, L, L) and torch.allclose(weights[""], want, atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("examples", [2, 8])
+def test_heads_are_a_dimension_of_their_own(known: bool, examples: int) -> None:
+    """Before or after the examples, which may be as many as the positions times the heads."""
+
+    class Inner(nn.Module):
+        def forward(self, x: Tensor, heads_first: bool) -> Tensor:
+            x = x.transpose(0, 1) if heads_first else x
+            weights = (x @ x.mT).softmax(-1)
+            self.expected = (weights.transpose(0, 1) if heads_first else weights).detach()
+            return weights @ x
+
+    class PositionsFirst(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.n_heads = Inner(), H
+            if known:
+                self.inner.n_heads = H
+
+        def forward(self, x: Tensor, heads_first: bool) -> Tensor:
+            return self.inner(x.unflatten(-1, (H, D)).permute(1, 2, 0, 3), heads_first)  # type: ignore[no-any-return]
+
+    for heads_first in (False, True):
+        with recording(model := PositionsFirst()) as weights:
+            model(torch.randn(2, examples, H * D), heads_first)
+        assert torch.equal(weights["inner"], model.inner.expected)

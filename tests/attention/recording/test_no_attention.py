@@ -25,6 +25,16 @@ class Experts(Other):
         return found + (first.unsqueeze(-1) * outputs.transpose(1, 2)).sum(1)
 
 
+class ExpertsBesideHeads(Other):
+    """A module with as many heads as there are examples."""
+
+    num_heads = B
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = torch.stack([expert(x) for expert in self.experts], 2)
+        return (self.router(x).softmax(-1).unsqueeze(2) @ outputs).squeeze(2)
+
+
 class OneQuery(Other):
     """Experts for a whole example, components of a distribution, and what is expected of fixed values."""
 
@@ -130,7 +140,20 @@ class Losses(Other):
 
 
 @pytest.mark.parametrize(
-    "kind", [Experts, OneQuery, Maps, Table, Layers, Convolution, Kernels, Linear, Inverse, Losses]
+    "kind",
+    [
+        Experts,
+        ExpertsBesideHeads,
+        OneQuery,
+        Maps,
+        Table,
+        Layers,
+        Convolution,
+        Kernels,
+        Linear,
+        Inverse,
+        Losses,
+    ],
 )
 def test_softmaxes_that_are_no_attention(kind: type[Other]) -> None:
     model = kind()

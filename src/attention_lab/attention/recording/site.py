@@ -63,6 +63,12 @@ class Site:
         """The number of heads that the first dimension contains, judging by the input of the caller."""
         return None if self.caller is None else self.caller.heads(joined)
 
+    def may_have_heads(self, number: int) -> bool:
+        """Whether this is the number of heads, as the module says, or else the one that calls it."""
+        if self.number_of_heads is not None:
+            return self.number_of_heads == number
+        return self.caller is not None and number in self.caller.numbers
+
     @property
     def number_of_heads(self) -> int | None:
         """The number of heads of the module, if it says so."""

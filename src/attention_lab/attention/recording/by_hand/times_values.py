@@ -55,6 +55,8 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
         return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
     if heads is None and isinstance(found.scores, Scores) and found.scores.heads is not None:
         return True
+    if len(order) == 4 and not found.of_positions:  # the examples may be as many as the heads
+        return x.shape[order[1]] == heads
     return _with_heads(x, order, found.site).shape[1] == heads
 
 
@@ -63,7 +65,10 @@ def _with_heads(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
         return split_heads(x, site.heads(len(x)))
-    heads = site.heads_of_caller(len(x)) if x.dim() == 4 else None
-    if heads:  # the other dimension is that of windows
-        return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
+    if x.dim() == 4 and not site.may_have_heads(x.shape[1]):
+        if site.may_have_heads(x.shape[0]):
+            return x.transpose(0, 1)
+        heads = site.heads_of_caller(len(x))
+        if heads:  # the other dimension is that of windows
+            return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
     return split_heads(x, site.number_of_heads)
