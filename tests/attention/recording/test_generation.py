@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from architectures import SHARED, SMALL, WORDS
-from torch import nn
+from torch import Tensor, nn
 
 from attention_lab.attention import recording
 from attention_lab.attention.recording.caches import keys_seen
@@ -74,3 +74,25 @@ def test_encoder_and_decoder_of_a_generation() -> None:
         model.generate(prompt, max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False)
     shapes = {name.split(".")[-1]: one.shape for name, one in weights.items() if name.startswith("decoder")}
     assert shapes == {"SelfAttention": (2, 4, 4, 4), "EncDecAttention": (2, 4, 4, LENGTH)}
+
+
+@pytest.mark.parametrize("name", ["keys first", "values first"])
+def test_the_first_step_has_a_single_key(name: str) -> None:
+    """Whose dimension does not show in the sizes when the weights are transposed."""
+
+    class Steps(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            contexts = []
+            for step in range(1, x.shape[1] + 1):
+                query, keys = x[:, step - 1 : step], x[:, :step]
+                if name == "keys first":
+                    contexts.append((keys @ query.mT).softmax(1).transpose(1, 2) @ keys)
+                else:
+                    contexts.append(keys.mT @ (query @ keys.mT).softmax(2).permute(0, 2, 1))
+            return torch.cat(contexts, 1 if name == "keys first" else 2)
+
+    x = torch.randn(2, 4, 3)
+    with recording(model := Steps()) as weights:
+        model(x)
+    causal = (x @ x.mT).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf)
+    assert torch.allclose(weights[""][:, 0], causal.softmax(-1), atol=1e-6)

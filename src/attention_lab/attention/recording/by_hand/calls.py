@@ -23,9 +23,10 @@ NORMALIZE = {F.normalize}
 MIXING = LINEAR | {torch.conv2d, F.layer_norm, F.batch_norm}  # heads: 2003.02436, 2103.11886
 _OF_WEIGHTS = DROPOUT | MIXING | NORMALIZE
 LAYERS = MIXING | {torch.addmm, torch.conv1d, torch.conv3d, F.group_norm, F.rms_norm}
-_VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
-_VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
-_VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
+_ORDERING = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "unsqueeze"}
+_ORDERING |= {"__get__"}  # `.mT`
+_VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "squeeze", "expand"}
+_VIEWS |= {"expand_as", "repeat", "narrow", "select", "__getitem__"} | _ORDERING
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
 _MULTIPLYING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
 _SCALING = _MULTIPLYING | {"div", "div_", "__truediv__", "__itruediv__", "true_divide"}
@@ -138,9 +139,13 @@ class Call(NamedTuple):
         """The dimension of a view, counted from the end, that was dimension `key` of `found`.
 
         The function is applied to a tensor without memory in all other dimensions: strides show the answer.
+        They do not for a single key, in whose place two are moved.
         """
         size = found.shape[key]
-        probe = found.new_empty(size).view(size, *(1,) * (-key - 1)).expand(found.shape)
+        shape = list(found.shape)
+        if size == 1 and self.name in _ORDERING:
+            shape[key] = 2
+        probe = found.new_empty(shape[key]).view(shape[key], *(1,) * (-key - 1)).expand(shape)
         result = self.of(found, probe)
         if not isinstance(result, Tensor):
             return None
