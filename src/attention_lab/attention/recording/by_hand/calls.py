@@ -66,6 +66,11 @@ class Call(NamedTuple):
         return self.name in _VIEWS
 
     @property
+    def keeps_weights(self) -> bool:
+        """Whether it changes no weight, apart from dropout and precision."""
+        return self.func in DROPOUT or self.name in _CASTS
+
+    @property
     def may_mask(self) -> bool:
         """Whether it may set some weights to zero."""
         return self.name in _MASKING

@@ -29,6 +29,7 @@ from attention_lab.attention.recording.by_hand.calls import (
     called,
     listed,
 )
+from attention_lab.attention.recording.by_hand.changed_weights import as_map, in_map, with_zeros_masked, zeros
 from attention_lab.attention.recording.by_hand.contractions import (
     PRODUCTS,
     contraction,
@@ -47,7 +48,6 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
     Weights,
     is_composed,
 )
-from attention_lab.attention.recording.by_hand.masked_weights import with_zeros_masked, zeros
 from attention_lab.attention.recording.by_hand.scores import (
     is_of_positions,
     of_layer,
@@ -166,7 +166,7 @@ class ByHand:
         assert total is not None
         result = call()
         if isinstance(known, Weights):
-            self._known[result] = replace(known, key=total.key, before=None)
+            self._known[result] = as_map(replace(known, key=total.key, before=None), result)
         elif isinstance(known, Exponentials):
             site = self._session.site()
             if site is not None:
@@ -216,26 +216,16 @@ class ByHand:
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            key: int | None = weights.key
-            mask = weights.mask
-            if call.is_view:
-                key = call.moved(weights.key, found)
-                mask = None if mask is None or key is None else call.of(found, mask)
-            elif call.func in NORMALIZE:
-                key = call.divided_by_sum
-            elif call.func in MIXING:
-                key = None if key == call.mixed or found is not call.first else key
-                mask = None
-            elif result.shape != shape:
-                key = None
+            key, mask = _key_and_mask(weights, call, found, result, shape)
             if key is None:
                 return result
             before = weights.before
             if before is not None and call.func not in DROPOUT:
                 # The model may still need the weights from before.
                 before = call.of(found, before.clone() if call.in_place else before)
-            now = replace(weights, key=key, mask=mask, before=before)
-            self._known[result] = now if zero is None else with_zeros_masked(now, result, zero)
+        now = replace(weights, key=key, mask=mask, before=before)
+        now = now if zero is None else with_zeros_masked(now, result, zero)
+        self._known[result] = in_map(now, result, call, found, weights.key)
         return result
 
     def _product(self, call: Call, result: Tensor) -> None:
@@ -251,7 +241,8 @@ class ByHand:
                 if is_composed(self._known.get(other)):
                     self._known[result] = Product(plain=False, composed=True)
                 elif how.kept is not None:
-                    self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
+                    now = replace(weights, key=how.kept, mask=None, before=None)
+                    self._known[result] = as_map(now, result)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
                     self._record(Weighted(weights, factor, how.order, other, pooled, how.query), result)
@@ -285,3 +276,18 @@ class ByHand:
         """Keep what is known of a tensor, if anything is."""
         if known is not None:
             self._known[x] = known
+
+
+def _key_and_mask(
+    weights: Weights, call: Call, found: Tensor, result: Tensor, shape: torch.Size
+) -> tuple[int | None, Tensor | None]:
+    """The dimension of the keys in the result of a function of weights of some shape, and the mask."""
+    key: int | None = weights.key
+    if call.is_view:
+        key = call.moved(weights.key, found)
+        return key, None if weights.mask is None or key is None else call.of(found, weights.mask)
+    if call.func in NORMALIZE:
+        return call.divided_by_sum, weights.mask
+    if call.func in MIXING:
+        return None if key == call.mixed or found is not call.first else key, None
+    return key if result.shape == shape else None, weights.mask

@@ -58,6 +58,7 @@ class Map:
         mask: of the same shape, True = attended; None if unknown.
         keys: the number of keys.
         forget: drops what has been recorded of it; None if nothing has been.
+        source: the map that it was computed from, if that is another one.
     """
 
     site: Site
@@ -66,6 +67,12 @@ class Map:
     mask: Tensor | None
     keys: int
     forget: Callable[[], None] | None = None
+    source: "Map | None" = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it has been recorded, or what it was computed from."""
+        return self.forget is not None or (self.source is not None and self.source.recorded)
 
     @property
     def paired(self) -> bool:

@@ -27,8 +27,8 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
         return None
     values, mask = factor.detach() if weights.before is None else weights.before, weights.mask
     is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
-    if found.forget is not None:
-        if not is_part:
+    if found.recorded:
+        if not is_part or found.forget is None:
             return None
         found.forget()
     if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):

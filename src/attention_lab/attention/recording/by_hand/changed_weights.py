@@ -1,0 +1,51 @@
+"""Weights that a model changes after the softmax: those that it masks then, and those that it selects."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.recording.by_hand.calls import Call
+from attention_lab.attention.recording.by_hand.known_tensors import Weights
+
+
+def zeros(weights: Weights, x: Tensor) -> Tensor | None:
+    """Which of some weights are zero, before dropout; None for their logarithms."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        return None if weights.logarithm else _before_dropout(weights, x) == 0
+
+
+def with_zeros_masked(weights: Weights, x: Tensor, zero: Tensor) -> Weights:
+    """The weights `x`, of which those are masked that are zero now, and were not in `zero`."""
+    if weights.mask is None:
+        return weights
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        return replace(weights, mask=weights.mask & (zero | (_before_dropout(weights, x) != 0)))
+
+
+def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> Weights:
+    """The weights `x` with the map that they are a part of, if a function has not made it another map.
+
+    Args:
+        weights: what is known of them.
+        x: the weights.
+        call: the function.
+        found: the weights that it was called with.
+        key: the dimension of `found` that runs over the keys.
+    """
+    if not call.is_view:
+        return weights if call.keeps_weights else as_map(weights, x)
+    sliced = found.shape == weights.map.weights.shape and (x.dim(), weights.key) == (found.dim(), key)
+    return weights if sliced or x.numel() >= found.numel() else as_map(weights, x)
+
+
+def as_map(weights: Weights, x: Tensor) -> Weights:
+    """The weights `x` as a map of their own."""
+    x = _before_dropout(weights, x).detach()
+    made = replace(weights.map, weights=x, mask=weights.mask, keys=x.shape[weights.key], forget=None)
+    made.source = weights.map
+    return replace(weights, map=made)
+
+
+def _before_dropout(weights: Weights, x: Tensor) -> Tensor:
+    return x if weights.before is None else weights.before
