@@ -242,3 +242,39 @@ def test_the_context_of_additive_scores_is_a_query(turned: bool) -> None:
     with recording(model := Hops()) as weights:
         model(torch.randn(B, L, D))
     assert list(weights) == ["", "#2"]
+
+
+@pytest.mark.parametrize("examples", [3, 4])
+def test_pooling_in_a_model_with_several_heads(examples: int) -> None:
+    """Such as an encoder that pools its states, and whose number of heads is that of its layers."""
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score, self.num_heads = nn.Linear(D, 1), 2
+
+        def forward(self, x: Tensor) -> Tensor:
+            weights = self.score(x).softmax(1)
+            self.expected = weights.detach()
+            return (weights * x).sum(1)
+
+    with recording(model := Encoder()) as weights:
+        model(torch.randn(examples, L, D))
+    assert torch.equal(weights[""], model.expected.mT.unsqueeze(1))
+
+
+def test_additive_scores_of_heads_joined_with_examples() -> None:
+    class Additive(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score, self.num_heads = nn.Linear(D // 2, 1), 2
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.unflatten(-1, (2, D // 2)).transpose(1, 2).flatten(0, 1)
+            weights = self.score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1)
+            self.expected = weights.detach()
+            return weights @ x
+
+    with recording(model := Additive()) as weights:
+        model(torch.randn(B, L, D))
+    assert torch.equal(weights[""], model.expected.unflatten(0, (B, 2)))

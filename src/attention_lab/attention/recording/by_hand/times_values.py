@@ -34,8 +34,12 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
     if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):
         values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
     with torch._C.DisableTorchFunction(), torch.no_grad():
-        mask = None if mask is None or mask.shape != values.shape else _with_heads(mask, order, found.site)
-        values = _with_heads(values, order, found.site)
+        # Without a dimension for queries, heads are not joined with the examples.
+        joined = not product.pooled
+        if mask is not None:
+            same = mask.shape == values.shape
+            mask = _with_heads(mask, order, found.site, joined=joined) if same else None
+        values = _with_heads(values, order, found.site, joined=joined)
         found.forget = session.record_weights(found.site, values, mask)
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
     return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
@@ -51,8 +55,8 @@ def of_example(x: Tensor, weights: Tensor) -> bool:
 def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     """Whether weights have one head, or as many as their module says: mixtures for each position do not."""
     heads = found.site.number_of_heads
-    if len(order) < 4:  # a graph, for example, has heads, but no batch
-        return heads in (None, 1) or (found.of_positions and x.dim() == 3 and x.shape[order[0]] == heads)
+    if len(order) < 4:
+        return heads in (None, 1) or found.of_positions
     if heads is None and isinstance(found.scores, Scores) and found.scores.heads is not None:
         return True
     if len(order) == 4 and not found.of_positions:  # the examples may be as many as the heads
@@ -60,11 +64,11 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     return _with_heads(x, order, found.site).shape[1] == heads
 
 
-def _with_heads(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
-    """Weights as `[B, H, Q, K]`."""
+def _with_heads(x: Tensor, order: tuple[int, ...], site: Site, *, joined: bool = True) -> Tensor:
+    """Weights as `[B, H, Q, K]`; the first of three dimensions may be examples and heads, `joined`."""
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
-        return split_heads(x, site.heads(len(x)))
+        return split_heads(x, site.heads(len(x)) if joined else 1)
     if x.dim() == 4 and not site.may_have_heads(x.shape[1]):
         if site.may_have_heads(x.shape[0]):
             return x.transpose(0, 1)
