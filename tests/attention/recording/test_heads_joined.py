@@ -1,5 +1,7 @@
 """Heads, examples and windows that share a dimension are told apart."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -140,3 +142,58 @@ def test_heads_are_a_dimension_of_their_own(known: bool, examples: int) -> None:
         with recording(model := PositionsFirst()) as weights:
             model(torch.randn(2, examples, H * D), heads_first)
         assert torch.equal(weights["inner"], model.inner.expected)
+
+
+JOINS: dict[str, Callable[[Tensor], Tensor]] = {
+    "viewed": lambda x: x.view(*x.shape[:2], H, D).permute(2, 0, 1, 3).contiguous().view(-1, x.shape[1], D),
+    "reshaped": lambda x: x.unflatten(-1, (H, D)).permute(2, 0, 1, 3).reshape(-1, x.shape[1], D),
+    "concatenated": lambda x: torch.cat(x.split(D, 2), 0),
+    "stacked": lambda x: torch.stack(x.chunk(H, -1)).flatten(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("examples", [B, H])
+@pytest.mark.parametrize("inner", [False, True])
+def test_heads_before_examples(name: str, examples: int, inner: bool) -> None:
+    """As in Set Transformer (1810.00825) and many copies of the Transformer; also if they are as many."""
+
+    class HeadsBefore(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.n_head, self.attend = nn.Linear(H * D, H * D), H, DotProduct()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = JOINS[name](self.layer(x))
+            self.expected = (x @ x.mT).softmax(-1).unflatten(0, (H, -1)).transpose(0, 1).detach()
+            return self.attend(x, x, x) if inner else (x @ x.mT).softmax(-1) @ x  # type: ignore[no-any-return]
+
+    for length in (1, L):
+        x = torch.randn(examples, length, H * D)
+        with recording(model := HeadsBefore()) as weights:
+            model(x)
+        (found,) = weights.values()
+        assert torch.equal(found, model.expected)
+
+
+SPLITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "viewed": lambda x: x.unflatten(-1, (H, D)).transpose(1, 2),
+    "stacked": lambda x: torch.stack(x.chunk(H, -1)).transpose(0, 1),
+    "expanded": lambda x: x[:1].unflatten(-1, (H, D)).transpose(1, 2).expand(H, H, L, D),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_examples_before_heads_that_are_as_many(name: str) -> None:
+    class Model(nn.Module):
+        n_head = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            values = SPLITS[name](x).contiguous().view(-1, L, D)
+            x = SPLITS["viewed"](x).flatten(0, 1)
+            self.expected = (x @ x.mT).softmax(-1).unflatten(0, (-1, H)).detach()
+            return (x @ x.mT).softmax(-1) @ values
+
+    with recording(model := Model()) as weights:
+        model(torch.randn(H, L, H * D))
+    assert torch.equal(weights[""], model.expected)

@@ -38,6 +38,7 @@ from attention_lab.attention.recording.by_hand.contractions import (
     summed,
 )
 from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
+from attention_lab.attention.recording.by_hand.heads_first import HeadsFirst
 from attention_lab.attention.recording.by_hand.known_tensors import (
     Exponentials,
     Map,
@@ -78,6 +79,7 @@ class ByHand:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
         self._edges = EdgeSoftmax(session)
+        self._heads_first = HeadsFirst()
         # The last elementwise products: of two tensors that depend on the example, and of one and a vector.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
         self._times_vector: Callable[[], Tensor | None] = lambda: None
@@ -87,6 +89,7 @@ class ByHand:
         call = called(func, args, kwargs)
         result = self._call(call)
         self._edges.see(call, result)
+        self._heads_first.see(call, result)
         return result
 
     def _call(self, call: Call) -> Any:
@@ -270,7 +273,8 @@ class ByHand:
     def _record(self, product: Weighted, result: Tensor) -> None:
         """Record weights times values, and keep what is then known of the result."""
         if of_example(product.values, product.factor):
-            self._keep(result, record_times_values(self._session, product, self._known.get(product.values)))
+            known, turned = self._known.get(product.values), product.values in self._heads_first
+            self._keep(result, record_times_values(self._session, product, known, heads_first=turned))
 
     def _keep(self, x: Tensor, known: Product | Scores | None) -> None:
         """Keep what is known of a tensor, if anything is."""

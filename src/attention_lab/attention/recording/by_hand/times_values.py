@@ -1,5 +1,7 @@
 """Recording of weights that are multiplied with values, if they are attention."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -9,11 +11,19 @@ from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
 
 
-def record_times_values(session: Session, product: Weighted, known: object) -> Product | None:
+def record_times_values(
+    session: Session, product: Weighted, known: object, *, heads_first: bool = False
+) -> Product | None:
     """Record weights times values; returns what is then known of the result.
 
     Without a dimension for queries, a mixture of experts looks the same: only what has a score for each
     position is then attention.
+
+    Args:
+        session: the recording.
+        product: the weights and the values.
+        known: what is known of the values.
+        heads_first: heads come before examples in their first dimension.
     """
     weights, factor, order = product.weights, product.factor, product.order
     found = weights.map
@@ -35,11 +45,9 @@ def record_times_values(session: Session, product: Weighted, known: object) -> P
         values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
     with torch._C.DisableTorchFunction(), torch.no_grad():
         # Without a dimension for queries, heads are not joined with the examples.
-        joined = not product.pooled
-        if mask is not None:
-            same = mask.shape == values.shape
-            mask = _with_heads(mask, order, found.site, joined=joined) if same else None
-        values = _with_heads(values, order, found.site, joined=joined)
+        heads = partial(_with_heads, joined=not product.pooled, heads_first=heads_first)
+        mask = None if mask is None or mask.shape != values.shape else heads(mask, order, found.site)
+        values = heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
     return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
@@ -64,11 +72,16 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     return _with_heads(x, order, found.site).shape[1] == heads
 
 
-def _with_heads(x: Tensor, order: tuple[int, ...], site: Site, *, joined: bool = True) -> Tensor:
-    """Weights as `[B, H, Q, K]`; the first of three dimensions may be examples and heads, `joined`."""
+def _with_heads(
+    x: Tensor, order: tuple[int, ...], site: Site, *, joined: bool = True, heads_first: bool = False
+) -> Tensor:
+    """Weights as `[B, H, Q, K]`; examples and heads may be `joined` in the first of three dimensions."""
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
-        return split_heads(x, site.heads(len(x)) if joined else 1)
+        number = site.heads(len(x)) if joined else 1
+        if heads_first:
+            return x.reshape(number, len(x) // number, *x.shape[1:]).transpose(0, 1)
+        return split_heads(x, number)
     if x.dim() == 4 and not site.may_have_heads(x.shape[1]):
         if site.may_have_heads(x.shape[0]):
             return x.transpose(0, 1)
