@@ -185,7 +185,8 @@ class ByHand:
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
             return call()
-        found = next((x for x in tensors if isinstance(self._known[x], Weights)), tensors[0])
+        first = Product | Scores if call.adds else Weights  # a coverage vector may be added to scores
+        found = next((x for x in tensors if isinstance(self._known[x], first)), tensors[0])
         known = self._known[found]
         if isinstance(known, Weights):
             return self._follow_weights(known, found, call) if call.is_of_weights else call()
