@@ -76,7 +76,7 @@ def test_encoder_and_decoder_of_a_generation() -> None:
     assert shapes == {"SelfAttention": (2, 4, 4, 4), "EncDecAttention": (2, 4, 4, LENGTH)}
 
 
-@pytest.mark.parametrize("name", ["keys first", "values first"])
+@pytest.mark.parametrize("name", ["keys first", "values first", "elementwise", "squeezed"])
 def test_the_first_step_has_a_single_key(name: str) -> None:
     """Whose dimension does not show in the sizes when the weights are transposed."""
 
@@ -87,9 +87,14 @@ def test_the_first_step_has_a_single_key(name: str) -> None:
                 query, keys = x[:, step - 1 : step], x[:, :step]
                 if name == "keys first":
                     contexts.append((keys @ query.mT).softmax(1).transpose(1, 2) @ keys)
+                elif name == "elementwise":
+                    weights = (keys * query).sum(-1).softmax(1)
+                    contexts.append((weights[..., None] * keys).sum(1, keepdim=True))
+                elif name == "squeezed":
+                    contexts.append((keys @ query.mT).softmax(1).squeeze(2).unsqueeze(1) @ keys)
                 else:
                     contexts.append(keys.mT @ (query @ keys.mT).softmax(2).permute(0, 2, 1))
-            return torch.cat(contexts, 1 if name == "keys first" else 2)
+            return torch.cat(contexts, 2 if name == "values first" else 1)
 
     x = torch.randn(2, 4, 3)
     with recording(model := Steps()) as weights:

@@ -24,8 +24,8 @@ MIXING = LINEAR | {torch.conv2d, F.layer_norm, F.batch_norm}  # heads: 2003.0243
 _OF_WEIGHTS = DROPOUT | MIXING | NORMALIZE
 LAYERS = MIXING | {torch.addmm, torch.conv1d, torch.conv3d, F.group_norm, F.rms_norm}
 _ORDERING = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "unsqueeze"}
-_ORDERING |= {"__get__"}  # `.mT`
-_VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "squeeze", "expand"}
+_ORDERING |= {"squeeze", "__get__"}  # the last is `.mT`
+_VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "expand"}
 _VIEWS |= {"expand_as", "repeat", "narrow", "select", "__getitem__"} | _ORDERING
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
 _MULTIPLYING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
@@ -146,6 +146,15 @@ class Call(NamedTuple):
         args = [other if x is found else x for x in self.args]
         return func(*args, **{name: other if x is found else x for name, x in self.kwargs.items()})
 
+    @property
+    def _names_no_size(self) -> bool:
+        """Whether a view is the same function of a tensor of another size."""
+        if self.name == "__getitem__":
+            return all(
+                one is None or one is ... or isinstance(one, int | slice) for one in listed(self.args[1])
+            )
+        return self.name in _ORDERING
+
     def moved(self, key: int, found: Tensor) -> int | None:
         """The dimension of a view, counted from the end, that was dimension `key` of `found`.
 
@@ -154,11 +163,13 @@ class Call(NamedTuple):
         """
         size = found.shape[key]
         shape = list(found.shape)
-        if size == 1 and self.name in _ORDERING:
+        if size == 1 and self._names_no_size:
             shape[key] = 2
         probe = found.new_empty(shape[key]).view(shape[key], *(1,) * (-key - 1)).expand(shape)
         result = self.of(found, probe)
         if not isinstance(result, Tensor):
+            return None
+        if size == 1 and result.dim() != self.of(found, found.detach()).dim():  # it removes the dimension
             return None
         dims = [dim for dim in range(-result.dim(), 0) if result.shape[dim] > 1 and result.stride(dim)]
         if len(dims) == 1:
