@@ -108,6 +108,38 @@ def test_exponentials_multiplied_with_a_mask() -> None:
     assert torch.equal(weights[""][:, 0], model.expected)
 
 
+DIVISIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "divided": torch.divide,
+    "reciprocal": lambda powers, total: powers * total.reciprocal(),
+    "inverse": lambda powers, total: powers * (1 / total),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_exponentials_divided_in_other_ways(name: str) -> None:
+    class Divided(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            powers = torch.exp(torch.linalg.matmul(x, x.mT))
+            weights = DIVISIONS[name](powers, powers.sum(-1, keepdim=True))
+            self.expected = weights.detach()
+            return torch.linalg.matmul(weights, x) + powers @ x
+
+    with recording(model := Divided()) as weights:
+        model(torch.randn(B, L, D))
+    assert list(weights) == [""] and torch.equal(weights[""][:, 0], model.expected)
+
+
+def test_a_matrix_times_a_vector() -> None:
+    class Pooled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.mv(x.T, torch.mv(x, x[0])[None].softmax(1)[0])
+
+    x = torch.randn(L, D)
+    with recording(model := Pooled()) as weights:
+        model(x)
+    assert torch.allclose(weights[""][0, 0, 0], (x @ x[0]).softmax(0))
+
+
 def test_heads_that_a_norm_mixes() -> None:
     """DeepViT (2103.11886): the weights are those that multiply the values."""
 

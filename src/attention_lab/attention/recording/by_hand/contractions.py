@@ -9,6 +9,7 @@ from torch import Tensor
 from attention_lab.attention.recording.by_hand.calls import Call, listed
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
+_MATMUL |= {torch.linalg.matmul, torch.mv, Tensor.mv}
 _REVERSED = {Tensor.__rmatmul__}
 _ADDED = {torch.baddbmm, Tensor.baddbmm}
 PRODUCTS = {*_MATMUL, *_REVERSED, *_ADDED, torch.einsum, torch.tensordot}

@@ -137,6 +137,7 @@ class ByHand:
             known.map.weights = result.detach()
             self._known[result] = replace(known, logarithm=False)
         elif result.dim() > 1:
+            known = known.after(call, call.first) if isinstance(known, Product) else known
             self._known[result] = Exponentials(known if isinstance(known, Product | Scores) else None)
         return result
 
@@ -207,6 +208,7 @@ class ByHand:
         known = self._known.get(x)
         if isinstance(known, Weights):
             return None if known.logarithm else known
+        known = known.scores if isinstance(known, Exponentials) else known
         if is_composed(known) or not (known == Scores() or (isinstance(known, Product) and not known.plain)):
             return None
         return recognised(self._session, known, x, dims)
