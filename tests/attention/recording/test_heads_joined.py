@@ -77,14 +77,15 @@ def test_a_number_of_heads_that_does_not_fit_the_examples_is_not_used() -> None:
         assert weights["inner"].shape == (16, 1, length, length)
 
 
-def test_a_name_with_an_underscore() -> None:
-    class Private(nn.Module):
-        _n_heads = H
-
+@pytest.mark.parametrize("name", ["_n_heads", "num_head", "nheads", "head_num", "head_count"])
+def test_other_names_of_the_number_of_heads(name: str) -> None:
+    class Named(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.bmm((x @ x.mT).softmax(-1), x)
 
-    with recording(model := Private()) as weights:
+    model = Named()
+    setattr(model, name, H)
+    with recording(model) as weights:
         model(torch.randn(B * H, L, D))
     assert weights[""].shape == (B, H, L, L)
 

@@ -9,6 +9,11 @@ from torch import Tensor, nn
 
 CALL_MODULE = nn.Module._call_impl.__code__
 
+_NAMES_OF_HEADS = (
+    *("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads"),
+    *("num_head", "nheads", "head_num", "head_count"),
+)
+
 Place = tuple[int, ...]
 """The position in the code of each frame, from a module's method to the call of a function."""
 
@@ -75,7 +80,7 @@ class Site:
         return next(self._numbers_of_heads(), None)
 
     def _numbers_of_heads(self) -> Iterator[int]:
-        for name in ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads"):
+        for name in _NAMES_OF_HEADS:
             heads = getattr(self.module, name, getattr(self.module, f"_{name}", None))
             if isinstance(heads, int) and heads > 0:
                 yield heads
