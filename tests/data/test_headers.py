@@ -1,4 +1,4 @@
-"""A header in a file of columns is pointed out."""
+"""A header in a file of columns is pointed out, and so are labels in the place of texts."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from attention_lab.data import Inflection, Labelled, Pairs
 from attention_lab.data.headers import header_hints
 from attention_lab.data.reading.files import Row
+from attention_lab.errors import LabError
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,25 @@ def test_words_that_may_be_examples_are_not_headers() -> None:
     rows = [Row("a:1", "source", "s ɔː s"), Row("a:2", "source", "target"), Row("a:11", "text", "label")]
     assert header_hints([rows, []]) == {}
     assert list(header_hints([[], [Row("b:1", "Source ", "TARGET")]])) == ["b:1"]
+
+
+def test_labels_in_the_place_of_texts_are_pointed_out(tmp_path: Path) -> None:
+    rows = [(f"a good film {row}", "abcdefgh"[row % 8]) for row in range(40)]
+    swapped, right = tmp_path / "swapped.tsv", tmp_path / "right.tsv"
+    swapped.write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    right.write_text("".join(f"{label}\t{text}\n" for text, label in rows))
+    data = Labelled(file=str(swapped))
+    data.setup()
+    assert data.hints["columns"] == (
+        f"{swapped}: there are 40 labels, but only 8 texts: if a line is text<TAB>label, swap the columns"
+    )
+    data = Labelled(file=str(right))
+    data.setup()
+    assert "columns" not in data.hints
+    swapped.write_text(
+        "".join(f"{text}\t{'yes' if row % 2 else 'no'}\n" for row, (text, _) in enumerate(rows))
+    )
+    with pytest.raises(
+        LabError, match=r"none of 2 distinct examples for training \(40 lines of label<TAB>text\)$"
+    ):
+        Labelled(file=str(swapped)).setup()

@@ -1,8 +1,9 @@
-"""Recognise a line of column headings: tab-separated files have none, so it would be read as an example."""
+"""Recognise a line of column headings, which would be read as an example, and swapped columns."""
 
 from collections.abc import Iterable
 
 from attention_lab.data.reading.files import Row
+from attention_lab.text_tables import counted
 
 _HEADINGS = {
     *("source", "target", "src", "tgt", "trg", "input", "output", "original", "translation"),
@@ -24,3 +25,14 @@ def header_hints(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
             heading = "<TAB>".join(fields)
             found[row.place] = f"{row.place}: '{heading}' is read as an example: remove it if it is a header"
     return found
+
+
+def swapped_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
+    """A line if there are more labels than texts, as in `text<TAB>label`; each row is a label and a text."""
+    rows = [row for split in splits for row in split]
+    labels, texts = len({row.first.strip() for row in rows}), len({row.second.strip() for row in rows})
+    if labels <= texts:
+        return {}
+    file = rows[0].place.rpartition(":")[0]
+    counts = f"there are {counted(labels, 'label')}, but only {counted(texts, 'text')}"
+    return {"columns": f"{file}: {counts}: if a line is text<TAB>label, swap the columns"}

@@ -10,6 +10,7 @@ from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.data.specs.option_checks import check_at_least, check_fractions, check_seed
 from attention_lab.errors import LabError
+from attention_lab.text_tables import counted
 
 C = TypeVar("C", bound=Sequence[Any])
 _OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
@@ -138,7 +139,11 @@ class ColumnsSpec(FileSpec):
 
         def split(rows: list[Row]) -> Splits[list[Row]]:
             with naming(str(self.file)):
-                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+                try:
+                    numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+                except LabError as error:  # the columns may be swapped
+                    lines = f"{counted(len(rows), 'line')} of {'<TAB>'.join(self.COLUMNS)}"
+                    raise LabError(f"{error} ({lines})") from None
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
         return self.gather(rows_of, split)
