@@ -61,6 +61,12 @@ def test_no_number_is_cut_on_a_narrow_terminal(command, monkeypatch: pytest.Monk
     assert max(map(len, table.splitlines())) <= 80
 
 
+def test_columns_have_lines_between_them_where_the_names_of_columns_wrap(command) -> None:
+    table = command("experiment=scaling", *SMALL["scaling"]).out.partition("holds")[0].splitlines()
+    assert sum(line.count("│") == 10 for line in table) == 2, "a row for each of two sizes"
+    assert max(map(len, table)) <= 120
+
+
 def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> None:
     run = command("experiment=conv_equivalence", *SMALL["conv_equivalence"], "theorem.sharpness=2")
     assert run.status == 1

@@ -53,14 +53,14 @@ def _show(finding: Finding, folder: Path) -> None:
     console.print(escape(f"{finding.claim} ({finding.source})"))
     table = Table(*map(escape, finding.columns))
     for column, cells in zip(table.columns, zip(*finding.rows, strict=False), strict=False):
+        column.min_width = max(len(_text(cell)) for cell in cells)  # the names of columns wrap instead
         if isinstance(cells[0], int | float):
             column.justify = "right"
-            column.min_width = max(len(_text(cell)) for cell in cells)  # a number is never cut
         else:
-            column.no_wrap = True  # so that a row is a line: the names of columns wrap instead
+            column.no_wrap = True
     for row in finding.rows:
         table.add_row(*(escape(_text(cell)) for cell in row))
-    if console.measure(table).maximum >= console.width:  # too wide for lines between the columns
+    if console.measure(table).minimum >= console.width:  # too wide for lines between the columns
         table.box, table.pad_edge, table.padding = None, False, (0, 1, 0, 0)
     console.print(table)
     for note in finding.notes:
