@@ -70,3 +70,29 @@ def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:
             one.on_train_batch_end(Trainer, module)
         assert one.steps == [0, 0, 2, 5][epoch]  # the first of those that count makes the buffers
     assert (one.seconds > 0) is True
+
+
+def test_what_a_validation_loads_is_not_memory_of_training() -> None:
+    class Trainer:
+        datamodule = SimpleNamespace(short_epochs=0)
+        is_last_batch = False
+        optimizers = ()
+        current_epoch = global_step = 0
+
+    one, module = cost.Cost(), SimpleNamespace(device=CPU, parameters=list)
+    kept = []
+    for epoch in range(3):
+        one.on_train_epoch_start(Trainer, module)
+        for index in range(2):
+            Trainer.global_step += 1
+            one.on_train_batch_start(Trainer, module, None, index)
+            torch.ones(5 * MEGABYTE)  # 20 MiB that a step needs
+            one.on_train_batch_end(Trainer, module)
+        one.on_validation_start(Trainer, module)
+        if epoch == 0:
+            kept.append(torch.ones(32 * MEGABYTE))  # 128 MiB that stay in use, as those of a library
+        one.on_validation_end(Trainer, module)
+    if one.before is None and one.peak is None:
+        pytest.skip("this system does not let a process forget its peak")
+    assert 10 < one.metrics(CPU)["fit/peak_memory_mb"] < 100  # the allocator may keep a step's 20 MiB
+    assert one.state_dict()["peak"] == one.peak

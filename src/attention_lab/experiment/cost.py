@@ -18,8 +18,9 @@ _PROCESS = Path("/proc/self")
 class Cost(pl.Callback):
     """Measures a fit from its second step on; the first one loads libraries and allocates buffers.
 
-    Time is that of training alone, without validation and without initial epochs on shorter sequences
-    (`DataModule.short_epochs`), so that every measured step does the same amount of work.
+    Time and memory are those of training alone, without validation, which also draws pictures and loads the
+    libraries for them, and without initial epochs on shorter sequences (`DataModule.short_epochs`), so that
+    every measured step does the same amount of work.
 
     Memory is that of the weights, their gradients and the optimiser's state, plus the peak above whatever
     else is in use between two steps. On a GPU it is what PyTorch allocates; on the CPU it is the process's
@@ -42,6 +43,7 @@ class Cost(pl.Callback):
         self.mark = 0.0
         self.seen: int | None = None
         self.before: float | None = None
+        self.validated = False  # since the last step
 
     def state_dict(self) -> dict[str, Any]:
         """Return the measurements so far."""
@@ -87,6 +89,18 @@ class Cost(pl.Callback):
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Restart the clock for the steps."""
         self.mark = time.perf_counter()
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Measure memory again after a validation."""
+        if self.validated and self.seen is not None:
+            start = time.perf_counter()
+            self.before = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
+            self.mark += time.perf_counter() - start
+        self.validated = False
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Keep the peak so far, and measure no memory until the next step."""
+        self.peak, self.before, self.validated = self._peak(pl_module.device), None, True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Restart the clock for the steps after a validation in the middle of an epoch."""
