@@ -57,6 +57,10 @@ def test_lines_are_answered_line_by_line(g2p: Run) -> None:
     assert [line.partition("\t")[0] for line in out.split("\n")] == ["a", "", "", "b", "c", ""]
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_word(g2p: Run) -> None:
+    assert g2p(stdin=b"\xef\xbb\xbfa\r\nb\r\n") == g2p(stdin=b"a\nb\n")
+
+
 def test_lines_are_answered_as_they_come(g2p: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -143,7 +143,7 @@ def _words(
     found: list[list[_Word]] = []
     for number, line in enumerate(lines, start=first):
         try:
-            tokens = line.decode().split()
+            tokens = line.decode("utf-8-sig" if number == 1 else "utf-8").split()
         except UnicodeDecodeError:
             return found, number
         place = _place(number)
