@@ -178,7 +178,12 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
         (
             AttentionMaps(_batch(), labels=[["a"], ["b", "c"]]),
             logger,
-            "at most 2 labels, but the attentions have 4 positions",
+            "an example has 2 labels, but the attentions have 4 positions",
+        ),
+        (
+            AttentionMaps(_batch(), labels=[[*"abcd"], [*"abcde"]]),
+            logger,
+            "an example has 5 labels, but the attentions have 4 positions",
         ),
     ]:
         with pytest.raises(LabError, match=message):

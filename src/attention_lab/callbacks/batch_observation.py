@@ -53,12 +53,12 @@ def observe_batch(
 
 
 def _check_lengths(weights: Recording, labels: Labels) -> None:
-    """Raise LabError if no attention has as many positions as there are labels."""
+    """Raise LabError if no attention has as many positions as there are labels, or an example has more."""
     sizes = [size for one in weights.values() for size in one.shape[2:]]
     counts = [len(one) for one in labels]
-    if not {*counts} & {*sizes}:
+    if not {*counts} & {*sizes} or max(counts) > max(sizes):
         raise LabError(
-            f"AttentionMaps: an example has at most {max(counts)} labels, but the attentions have "
+            f"AttentionMaps: an example has {max(counts)} labels, but the attentions have "
             f"{' and '.join(map(str, dict.fromkeys(sizes)))} positions: give a label for each position"
         )
 
