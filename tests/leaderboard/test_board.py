@@ -218,7 +218,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     compare = "hydra.callbacks.comparison"
     axes = [f"{compare}.x=data.train_size", f"{compare}.y={RATE}", f"{compare}.title=Letters"]
     done = command("stage=leaderboard", f"run={tmp_path}/runs", *axes)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "") and "\nComparison: runs/comparison_sort.png\n" in done.out
     assert drawn == [
         (f"Letters: data={data}", [(size, {"1": low, "2": low + 0.25}) for size in (10, 20)])
         for data, low in (("copy", 0.75), ("../sort", 0.25))

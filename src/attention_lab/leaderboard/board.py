@@ -124,7 +124,9 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     pictures = _draw(folder, found.sections, found.done, view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
-    print(console_message("Leaderboard", f"{short_path(folder)}/{NAME}.{{csv,md,{kind}}}"), flush=True)
+    paths = [("Leaderboard", f"{NAME}.{{csv,md,{kind}}}"), *(("Comparison", name) for name in pictures[1:])]
+    for name, path in paths:
+        print(console_message(name, f"{short_path(folder)}/{path}"), flush=True)
     return found
 
 
