@@ -15,7 +15,7 @@ from attention_lab.experiment.fitting import no_best_checkpoint_warning
         ("validation/loss", [], "", True),
         ("validation/loss", [], "best.ckpt", False),
         ("validation/loss", ["validation/loss"], "", False),
-        (None, [], "", False),
+        (None, [], "best.ckpt", False),
     ],
 )
 def test_a_run_without_validation_says_what_it_tests(
@@ -24,8 +24,18 @@ def test_a_run_without_validation_says_what_it_tests(
     callback = ModelCheckpoint(monitor=monitor)
     callback.best_model_path = best
     metrics = dict.fromkeys(measured, 1.0)
-    trainer: Any = SimpleNamespace(checkpoint_callback=callback, callback_metrics=metrics)
+    trainer: Any = SimpleNamespace(
+        checkpoint_callback=callback, callback_metrics=metrics, check_val_every_n_epoch=10
+    )
     warning = "no validation has measured validation/loss: there is no best.ckpt; the last weights are tested"
     assert no_best_checkpoint_warning(trainer) == (warning if warns else "")
+    if monitor is None:  # as for graphs, which are seldom validated
+        callback.best_model_path = ""
+        assert no_best_checkpoint_warning(trainer) == (
+            "no validation has run with trainer.check_val_every_n_epoch=10: there is no best.ckpt; the last "
+            "weights are tested"
+        )
+        metrics["validation/loss"] = 1.0  # of debug=fast_dev_run, which saves no checkpoint
+        assert no_best_checkpoint_warning(trainer) == ""
     trainer.checkpoint_callback = None
     assert no_best_checkpoint_warning(trainer) == ""

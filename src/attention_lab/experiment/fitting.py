@@ -112,13 +112,16 @@ def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]
 def no_best_checkpoint_warning(trainer: pl.Trainer) -> str:
     """A warning if training saved no best checkpoint because no validation has run; empty otherwise."""
     callback = trainer.checkpoint_callback
-    if not isinstance(callback, ModelCheckpoint) or callback.monitor is None:
+    if not isinstance(callback, ModelCheckpoint) or callback.best_model_path:
         return ""
-    if callback.best_model_path or callback.monitor in trainer.callback_metrics:
+    if callback.monitor in trainer.callback_metrics:
         return ""
-    return (
-        f"no validation has measured {callback.monitor}: there is no best.ckpt; the last weights are tested"
-    )
+    missing = f"measured {callback.monitor}"
+    if callback.monitor is None:
+        if any(name.startswith("validation/") for name in trainer.callback_metrics):
+            return ""
+        missing = f"run with trainer.check_val_every_n_epoch={trainer.check_val_every_n_epoch}"
+    return f"no validation has {missing}: there is no best.ckpt; the last weights are tested"
 
 
 def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
