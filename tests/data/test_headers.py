@@ -53,3 +53,16 @@ def test_labels_in_the_place_of_texts_are_pointed_out(tmp_path: Path) -> None:
         LabError, match=r"none of 2 distinct examples for training \(40 lines of label<TAB>text\)$"
     ):
         Labelled(file=str(swapped)).setup()
+
+
+def test_tags_in_the_place_of_forms_are_pointed_out(tmp_path: Path) -> None:
+    swapped, right = tmp_path / "swapped.tsv", tmp_path / "right.tsv"
+    swapped.write_text("".join(f"go{row}\t{'V;PST' if row else 'V'}\twent{row}\n" for row in range(20)))
+    right.write_text("".join(f"go{row}\twent{row}{';' * (row == 3)}\tV;PST\n" for row in range(20)))
+    data = Inflection(file=str(swapped))
+    data.setup()
+    advice = "if a line is lemma<TAB>tags<TAB>form, swap the last two columns"
+    assert data.hints["columns"].endswith(f": the form 'V;PST' looks like tags: {advice}")
+    data = Inflection(file=str(right))
+    data.setup()
+    assert "columns" not in data.hints

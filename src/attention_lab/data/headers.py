@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from attention_lab.data.reading.files import Row
-from attention_lab.text_tables import counted
+from attention_lab.text_tables import counted, printable
 
 _HEADINGS = {
     *("source", "target", "src", "tgt", "trg", "input", "output", "original", "translation"),
@@ -25,6 +25,16 @@ def header_hints(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
             heading = "<TAB>".join(fields)
             found[row.place] = f"{row.place}: '{heading}' is read as an example: remove it if it is a header"
     return found
+
+
+def swapped_tags_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
+    """A line if most forms are tags, as in `lemma<TAB>tags<TAB>form`, the order of some shared tasks."""
+    rows = [row for split in splits for row in split]
+    tags = [row for row in rows if ";" in row.second]
+    if 2 * len(tags) <= len(rows) or any(";" in row.third for row in rows):
+        return {}
+    first = f"{tags[0].place}: the form '{printable(tags[0].second, 40)}' looks like tags"
+    return {"columns": f"{first}: if a line is lemma<TAB>tags<TAB>form, swap the last two columns"}
 
 
 def swapped_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
