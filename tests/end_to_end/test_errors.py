@@ -117,12 +117,6 @@ def test_options(options: list[str], parts: list[str], command) -> None:
     _check_refused(command(*options), *parts)
 
 
-def test_an_unknown_metric_is_found_before_the_first_epoch(command) -> None:
-    done = command(*TOY, *SMALL, "monitor.metric=validation/foo")
-    _check_refused(done, "monitor.metric=validation/foo: there is no such metric; choose validation/loss, ")
-    assert not done.out
-
-
 @pytest.fixture
 def checkpoint(command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """That of a run, which is made once for all tests."""

@@ -1,0 +1,27 @@
+"""Mistakes in options that only the data or the metrics reveal end the run before its first epoch."""
+
+import pytest
+
+TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
+SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["monitor.metric=validation/foo"],
+            "monitor.metric=validation/foo: there is no such metric; choose validation/loss, ",
+        ),
+        (
+            ["task.beam_size=1000", "data.test_size=1600", "data.batch_size=320"],
+            "task.beam_size=1000 makes 320,000 sequences of a batch of 320, more than 262,144",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_mistake_is_found_before_the_first_epoch(options: list[str], message: str, command) -> None:
+    done = command(*TOY, *SMALL, *options)
+    assert (done.status, done.out) == (1, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith(f"Error: {message}")
