@@ -69,6 +69,15 @@ def test_a_finished_run_says_so_and_is_left_unchanged(command) -> None:
     assert best["global_step"] > 0
 
 
+def test_a_model_without_parameters_continues_from_its_checkpoint(command) -> None:
+    options = [*NW, "scoring=constant", "~callbacks.convergence"]
+    done = command(*options)
+    more = command(*options, f"ckpt_path={done.folder}/checkpoints/last.ckpt", "trainer.max_epochs=4")
+    assert more.status == 0, more.err
+    last = torch.load(more.folder / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["epoch"] == 4
+
+
 def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, monkeypatch) -> None:
     original = TrainingGuard.on_before_backward
 

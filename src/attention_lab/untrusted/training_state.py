@@ -174,6 +174,8 @@ def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, A
         ValueError: it does not fit the parameters, or contains anything but numbers and tensors.
     """
     now = optimizer.state_dict()
+    if not now:  # Lightning's stand-in for a model without parameters
+        return {}
     if not isinstance(state, Mapping) or not isinstance(state.get("state"), Mapping):
         raise ValueError("the optimiser's state is missing or invalid")
     groups = state.get("param_groups")
