@@ -1,4 +1,4 @@
-"""What stage=predict answers for inputs that are empty."""
+"""What stage=predict answers for inputs that are empty, and without attention."""
 
 from pathlib import Path
 
@@ -20,3 +20,12 @@ def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
     assert "Warning: 1 of 2 inputs is empty (input 2), and so is its output\n" in several.err
     none = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=['']")
     assert none.err == "Error: inputs: all inputs are empty\n"
+
+
+def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
+    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.d_model=4"]
+    options = ["model=cnn", "data=motifs", *sizes, "model.layers=1", "model.readout=mean"]
+    fitted = command(*options, "trainer.max_epochs=1")
+    done = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abcabc,bcabca]")
+    assert (done.status, done.err) == (0, "")
+    assert [line.partition("\t")[0] for line in done.out.splitlines()] == ["abcabc", "bcabca"]

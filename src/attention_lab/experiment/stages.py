@@ -143,7 +143,8 @@ def predict(config: DictConfig) -> None:
     write_atomically(folder / PREDICTIONS, table)
     drawn = list(readable.values())[:PICTURES]
     paths = save_pictures(trained.observe(drawn), folder / HEATMAPS, plain["pictures_format"])
-    print(f"Heatmaps of {counted(len(drawn), 'input')}: {paths[0].parent}", file=sys.stderr)
+    if paths:
+        print(f"Heatmaps of {counted(len(drawn), 'input')}: {paths[0].parent}", file=sys.stderr)
 
 
 def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:
