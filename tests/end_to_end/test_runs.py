@@ -245,6 +245,25 @@ def test_options_are_read(options: list[str], command) -> None:
     assert done.err == ""
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["model=graph", "data=graph8", "trainer.max_epochs=10", "trainer.precision=64-true"],
+        ["model=nw", "scoring=query_free", "trainer.max_epochs=1", "trainer.precision=bf16-true"],
+        [
+            *("model=image2seq", "data=digit_strips", "data.train_size=4", "data.validation_size=2"),
+            *("data.test_size=2", "data.max_digits=2", "model.channels=2", "model.embedding_size=4"),
+            *("model.hidden_size=4", "trainer.max_epochs=1", "trainer.precision=bf16-true"),
+        ],
+    ],
+    ids=lambda options: options[0],
+)
+def test_numbers_are_read_in_the_precision_of_the_model(options: list[str], command) -> None:
+    done = command(*options, "pictures=1", "callbacks.attention_maps.examples=1")
+    assert (done.status, done.err) == (0, "")
+    assert list((done.folder / "attention").iterdir())
+
+
 def test_averaged_weights_are_what_is_saved_and_tested(command) -> None:
     done = command(*SMALL["seq2seq"], "callbacks=ema")
     kept = torch.load(best := done.folder / "checkpoints" / "best.ckpt", weights_only=True)

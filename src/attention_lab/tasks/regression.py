@@ -150,7 +150,8 @@ class Regression(Task):
         keys, values = self.model.keys, self.model.values
         if keys.shape[1] != 1 or values.shape[1] != 1:
             return None
-        x = torch.linspace(float(keys.min()), float(keys.max()), steps, device=keys.device).unsqueeze(-1)
+        grid = torch.linspace(float(keys.min()), float(keys.max()), steps, device=keys.device)
+        x = grid.to(keys.dtype).unsqueeze(-1)
         inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
         drawn = _spread(torch.arange(len(keys), device=keys.device), POINTS)
         spread = targets(self._variance(x).sqrt()) - targets(torch.zeros_like(x))

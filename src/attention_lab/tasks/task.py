@@ -4,9 +4,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytorch_lightning as pl
+from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities import move_data_to_device
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from attention_lab.tasks.pixel_rows import console_lines, is_picture
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz import Format
 
+BatchT = TypeVar("BatchT")
 SplitName = Literal["validation", "test"]
 
 RECIPE = "attention_lab"
@@ -102,9 +104,17 @@ class Task(pl.LightningModule):
 
     def observe_probe(self, data: DataModule, examples: int) -> list[Observation]:
         """Observations of the data's probe batch, in evaluation mode."""
-        batch = move_data_to_device(data.probe(examples), self.device)
         with evaluation_mode(self):
-            return self.observe(batch)
+            return self.observe(self.prepared(data.probe(examples)))
+
+    def prepared(self, batch: BatchT) -> BatchT:
+        """A batch on the device and in the precision of the model, as the trainer passes it to a step."""
+        moved: BatchT = apply_to_collection(
+            move_data_to_device(batch, self.device),
+            Tensor,
+            lambda values: values.to(self.dtype) if values.is_floating_point() else values,
+        )
+        return moved
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write the files of a test other than metrics: for every task, heatmaps of the probe batch.

@@ -1,11 +1,10 @@
 """Sequence to sequence: teacher forcing in training, decoding in evaluation."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from attention_lab.attention import Exact, Hard, Recording, recording
@@ -176,7 +175,7 @@ class Transduction(SequenceGeneration, Task):
         split = data.splits.test
         commonest, worst = write_error_analysis(self.scored, self.codec, split, folder, data.unseen.test)
         if pictures and worst:
-            batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
+            batch = cast(TransductionBatch, self.prepared(split[torch.tensor(worst[:pictures])]))
             self.eval()
             save_pictures(
                 self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format, with_expected=True
