@@ -17,6 +17,10 @@ SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"
             ["task.beam_size=1000", "data.test_size=1600", "data.batch_size=320"],
             "task.beam_size=1000 makes 320,000 sequences of a batch of 320, more than 262,144",
         ),
+        (
+            ["+trainer.limit_test_batches=0.5"],
+            "trainer.limit_test_batches=0.5 is less than one batch of the test, which has 1: choose a number",
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

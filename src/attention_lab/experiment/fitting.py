@@ -12,6 +12,7 @@ from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.commandline.overrides import option_names
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
@@ -79,6 +80,16 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
     if resume.has_finished(folder) or resume.has_checkpoint(folder):
         resume.check_same_options(folder, plain, option_names(HydraConfig.get().overrides.task))
     return resume.finished_results(folder)
+
+
+def check_tested(trainer: pl.Trainer, data: DataModule) -> None:
+    """Raise LabError if `trainer.limit_test_batches` leaves nothing to test; Lightning would find it last."""
+    limit, batches = trainer.limit_test_batches, len(data.test_dataloader())
+    if isinstance(limit, float) and batches and int(limit * batches) < 1:
+        raise LabError(
+            f"trainer.limit_test_batches={limit} is less than one batch of the test, which has {batches}: "
+            "choose a number of batches, such as 1"
+        )
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:

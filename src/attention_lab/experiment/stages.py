@@ -31,6 +31,7 @@ from attention_lab.experiment.console import in_sweep, silence_libraries, warn_a
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
+    check_tested,
     find_starting_point,
     fit_metrics,
     no_best_checkpoint_warning,
@@ -82,6 +83,7 @@ def fit(config: DictConfig) -> float | None:
         restoring = Restoring(resuming=start.resuming)
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
         trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
+        check_tested(trainer, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
                 callback.resuming = start.resuming
