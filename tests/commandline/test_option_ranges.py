@@ -22,6 +22,8 @@ def test_choices_and_limits_are_those_of_the_classes() -> None:
         ("normalizer.temperature=0", "normalizer.temperature=0: choose a number above 0"),
         ("scoring.activation=swish", "scoring.activation=swish is unknown: choose tanh, relu"),
         ("monitor.mode=up", "monitor.mode=up is unknown: choose min, max"),
+        ("monitor.metric=2", "monitor.metric=2: give the name of a metric, such as validation/loss"),
+        ("monitor.metric=[a]", r"monitor.metric=\['a'\]: give the name of a metric, such as validation/loss"),
         ("task.beam_size=0", "task.beam_size=0: choose 1 or more"),
         ("task.n_best=1001", "task.n_best=1001: choose at most 1000"),
         ("task.label_smoothing=2", "task.label_smoothing=2: choose a fraction from 0 to 1"),

@@ -75,6 +75,9 @@ def check_ranges(config: DictConfig) -> None:
 
 
 def _check_training(config: DictConfig) -> None:
+    metric = OmegaConf.select(config, "monitor.metric")
+    if metric is not None and not isinstance(metric, str):
+        raise LabError(f"monitor.metric={metric}: give the name of a metric, such as validation/loss")
     for key, choices in CHOICES.items():
         value = OmegaConf.select(config, key)
         if isinstance(value, str) and value not in choices:
