@@ -171,6 +171,13 @@ def test_options_out_of_range(make) -> None:
         make()
 
 
+@pytest.mark.parametrize("option", ["weight", "entropy"])
+def test_weights_of_the_loss_are_numbers(option: str, unchecked_shapes: None) -> None:
+    options: dict[str, Any] = {option: None}
+    with pytest.raises(LabError, match=rf"pooling\.{option} must be a number, not None"):
+        Hard(**options)
+
+
 def test_dropout_and_hard_pooling_exclude_each_other() -> None:
     Attention(Dot(2, 2), pooling=Soft(), dropout=0.1)
     with pytest.raises(LabError, match="attention_dropout=0"):

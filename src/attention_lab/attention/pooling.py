@@ -82,6 +82,8 @@ class Hard(_OneHot):
     ) -> None:
         super().__init__()
         check_number("pooling.samples", samples, least=1, whole=True)
+        check_number("pooling.weight", weight)
+        check_number("pooling.entropy", entropy)
         if not 0 <= decay < 1:
             raise LabError(f"pooling.decay must be in [0, 1), got {decay}")
         if isinstance(baseline, bool):
