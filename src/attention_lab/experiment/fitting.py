@@ -25,6 +25,8 @@ from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
+from attention_lab.tasks.sequence_generation import check_sequences
+from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
 from attention_lab.writing import remove_partial_files
@@ -82,9 +84,15 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
     return resume.finished_results(folder)
 
 
-def check_tested(trainer: pl.Trainer, data: DataModule) -> None:
-    """Raise LabError if `trainer.limit_test_batches` leaves nothing to test; Lightning would find it last."""
-    limit, batches = trainer.limit_test_batches, len(data.test_dataloader())
+def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
+    """Raise LabError for what would otherwise end the test after all epochs.
+
+    It is a `trainer.limit_test_batches` that leaves nothing to test, or more beams than fit into memory.
+    """
+    loader = data.test_dataloader()
+    if isinstance(task, Transduction) and task.beam_size > 1:
+        check_sequences("task.beam_size", task.beam_size, max(map(len, loader.sampler), default=0))
+    limit, batches = trainer.limit_test_batches, len(loader)
     if isinstance(limit, float) and batches and int(limit * batches) < 1:
         raise LabError(
             f"trainer.limit_test_batches={limit} is less than one batch of the test, which has {batches}: "

@@ -83,7 +83,7 @@ def fit(config: DictConfig) -> float | None:
         restoring = Restoring(resuming=start.resuming)
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
         trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
-        check_tested(trainer, data)
+        check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
                 callback.resuming = start.resuming

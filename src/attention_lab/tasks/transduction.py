@@ -34,7 +34,7 @@ from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.loss_weights import check_loss_weights
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.sequence_generation import SequenceGeneration, check_beams, check_sequences
+from attention_lab.tasks.sequence_generation import SequenceGeneration, check_beams
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
@@ -117,16 +117,9 @@ class Transduction(SequenceGeneration, Task):
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
     def setup(self, stage: str) -> None:
-        """Check what depends on the complete model and on the data, before training.
-
-        In an ensemble, one member with a CTC head is enough.
-        """
+        """Check what depends on the complete model: in an ensemble, one member with a CTC head is enough."""
         if self.ctc_rescoring:
             check_has_ctc_head(self.model)
-        data = getattr(self.trainer, "datamodule", None)
-        if self.beam_size > 1 and isinstance(data, DataModule):
-            largest = max(map(len, data.test_dataloader().sampler), default=0)
-            check_sequences("task.beam_size", self.beam_size, largest)
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""
