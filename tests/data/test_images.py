@@ -2,8 +2,10 @@
 
 import random
 import re
+import zlib
 from itertools import product
 from pathlib import Path
+from struct import pack
 
 import pytest
 import torch
@@ -200,6 +202,27 @@ def test_an_image_of_very_many_scans_is_not_decoded(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Image.Image, "convert", lambda *_: pytest.fail("it is decoded"))
     with pytest.raises(LabError, match=r"a.jpg has more than 500 scans; save it as PNG$"):
         read_image(path, 16, 8)
+
+
+def test_a_small_image_in_an_enormous_tile_is_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tile is decoded as a whole: two gigabytes for a file of two megabytes."""
+    path = tmp_path / "a.tif"
+
+    def write(side: int) -> None:
+        content = zlib.compress(bytes(64 * 64))
+        tags = {256: 8, 257: 8, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 325: len(content)}
+        tags[324] = 8 + 2 + 12 * 10 + 4  # where the content begins
+        entries = b"".join(pack("<HHII", tag, 4, 1, tags[tag]) for tag in sorted(tags))
+        path.write_bytes(b"II*\0" + pack("<IH", 8, 10) + entries + bytes(4) + content)
+
+    write(64)
+    assert read_image(path, 8, 8).equal(torch.ones(8, 8))
+    write(1 << 15)
+    monkeypatch.setattr(Image.Image, "convert", lambda *_: pytest.fail("it is decoded"))
+    with pytest.raises(LabError, match=r"a.tif has too many pixels; scale it down$"):
+        read_image(path, 8, 8)
 
 
 def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ An image is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiple
 are numbered down each column, from left to right, so that padding on the right comes last.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ LARGEST_FILE = 1 << 28
 MOST_SCANS = 500
 """Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
 _SCAN = b"\xff\xda"
+_TILE_SIDES = (322, 323)  # tags of a TIFF file
 
 
 class Images:
@@ -70,7 +72,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
             warnings.simplefilter("ignore")  # about damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with open_regular(path, LARGEST_FILE) as opened, Image.open(opened, formats=FORMATS) as file:
-                if file.width * file.height > _MOST_OF_FILE:
+                if max(file.width * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
                 _check_scans(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
@@ -114,6 +116,12 @@ def _identity(path: Path) -> object:
     except (OSError, ValueError):  # reading it fails, too
         return path
     return status.st_dev, status.st_ino
+
+
+def _tile_pixels(file: Image.Image) -> int:
+    """The pixels of a tile of a TIFF image, which is decoded as a whole, however small the image; else 1."""
+    sides = [getattr(file, "tag_v2", {}).get(tag, 1) for tag in _TILE_SIDES]
+    return math.prod(side for side in sides if isinstance(side, int))
 
 
 def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
