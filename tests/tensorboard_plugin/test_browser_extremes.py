@@ -74,3 +74,24 @@ def test_of_very_many_heads_the_first_are_listed(browser: Browser, tmp_path: Pat
     assert browser.run("document.querySelectorAll('.al-tile').length") == 10_000
     assert browser.run("document.querySelector('.al-overview').lastChild.textContent") == "2,000 more heads"
     assert not browser.complaints()
+
+
+def test_gold_keys_that_repeat_are_drawn_once(browser: Browser, tmp_path: Path) -> None:
+    """A header of 14 MB may repeat one key millions of times, each of which was an outline."""
+    gold = np.zeros((2, 3_500_000), np.int64)
+    record = AttentionRecord(np.full((1, 2, 2), 0.5, np.float32), ["q", "r"], ["a", "b"], gold=gold)
+    page = make_page(Heading("title"), [Run("a", records={"example 1/attention": {0: encode(record)}})])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri())
+    assert not browser.complaints()
+
+
+def test_of_very_many_examples_the_first_are_samples(browser: Browser, tmp_path: Path) -> None:
+    record = encode(AttentionRecord(np.ones((1, 1, 1), np.float32), ["q"], ["k"]))
+    records = {f"example {number}/attention": {0: record} for number in range(4000)}
+    page = make_page(Heading("title"), [Run("a", records=records)])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri())
+    assert browser.run("document.querySelectorAll('.sample').length") == 200
+    assert "Only 200 examples are shown" in browser.run("document.body.innerText")
+    assert not browser.complaints()

@@ -16,6 +16,7 @@ const EXAMPLE = /^(.*?)\/(.+)$/u;
 const MOST_HEADS = 4;
 const SHOWN = 10; // most rows of a table
 const MOST_RUNS = 6; // most runs shown for an example
+const MOST_EXAMPLES = 200;
 const CELL = 26; // most pixels of a row of a small map
 const [LEAST, MOST] = [130, 640]; // least and most pixels of the width of a small map
 const GAP = 8; // pixels between two maps
@@ -39,7 +40,7 @@ export function samples(page, source, theme) {
   ];
   const looks = colours(page.runs);
   const modules = new Set();
-  const cards = examples.map((example, number) => {
+  const cards = examples.slice(0, MOST_EXAMPLES).map((example, number) => {
     const outputs = chosenRuns(looks).map((at) => {
       const run = page.runs[at];
       const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
@@ -59,9 +60,10 @@ export function samples(page, source, theme) {
   });
   const left = page.runs.length - MOST_RUNS;
   const more = left > 0 ? ` Only ${MOST_RUNS} runs are shown, one of each setting first; all runs are under Attention.` : "";
+  const first = examples.length > MOST_EXAMPLES ? ` Only ${MOST_EXAMPLES} examples are shown; all are under Attention.` : "";
   const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
   const of = shown === "attention" ? "" : ` of ${shown},`;
-  const about = `Attention${of} at the last step: a row for each query, a column for each key.${more}`;
+  const about = `Attention${of} at the last step: a row for each query, a column for each key.${more}${first}`;
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
 }
 

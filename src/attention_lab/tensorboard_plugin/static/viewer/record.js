@@ -223,6 +223,6 @@ export class Attention {
 /** [queries] lists of the correct keys, from [Q] or [Q, G] with -1 for none. */
 function goldCells(gold, queries) {
   return Array.from({ length: queries }, (_, query) =>
-    [gold?.[query] ?? -1].flat().filter((key) => key >= 0),
+    [...new Set([gold?.[query] ?? -1].flat())].filter((key) => key >= 0),
   );
 }
