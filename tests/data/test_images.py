@@ -189,6 +189,17 @@ def test_images_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: py
         data.examples()
 
 
+def test_an_image_has_a_limited_number_of_cells(tmp_path: Path) -> None:
+    """A checkpoint chooses height and cell: with 4096 and 4, one image took more than 8 GB."""
+    path = tmp_path / "a.png"
+    Image.new("L", (64, 64), "white").save(path)
+    assert read_image(path, 724, 4).shape == (724, 724)
+    with pytest.raises(
+        LabError, match=r"a.png has more than 32,768 cells with data.height=728 and data.cell=4: choose"
+    ):
+        read_image(path, 728, 4)
+
+
 def test_an_image_of_very_many_scans_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte of them can take a minute."""
     path = tmp_path / "a.jpg"

@@ -9,6 +9,7 @@ from saved_models import transduction
 from torch import nn
 
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import saved_score
@@ -131,6 +132,25 @@ def test_batches_are_smaller_with_more_beams(
     sizes.clear()
     assert len(TrainedModel(task).predict_n_best(lines, 20)) == 300
     assert sizes[0] == min(largest, 102) and sum(sizes) == 300
+
+
+@pytest.mark.parametrize(("height", "largest"), [(8, 256), (32, 256), (40, 204), (512, 16), (1 << 14, 1)])
+def test_batches_of_high_images_are_smaller(
+    height: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint chooses the height of the user's images: with 512, a batch of small ones took 8 GB."""
+    sizes: list[int] = []
+
+    def encode(_: ImageCodec, lines: list[str], first: int) -> list[str]:
+        sizes.append(len(lines))
+        return lines
+
+    monkeypatch.setattr(ImageCodec, "encode", encode)
+    monkeypatch.setattr(Echo, "answer", lambda _, lines: lines)
+    letters = Tokenizer.of(Notation("characters"), ["abc"])
+    trained = TrainedModel(Echo(nn.Identity(), ImageCodec(height, 8, letters)))
+    assert len(trained.predict(["image.png"] * 300)) == 300
+    assert sizes[0] == largest and sum(sizes) == 300
 
 
 def test_observations_are_made_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from torch import nn
 
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
+from attention_lab.data.reading.image_codec import LONGEST, ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
@@ -20,12 +21,13 @@ from attention_lab.tasks.sequence_generation import SequenceGeneration
 from attention_lab.text_tables import one_line
 
 BATCH = 256
-"""Number of inputs in a batch of predictions; fewer if there are more than 8 beams."""
+"""Number of inputs in a batch of predictions; fewer if there are more than 8 beams, or of high images."""
 OBSERVED = 32
 """Number of inputs in a batch of observations, whose weights are all in memory at once."""
 MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
+_PIXELS = BATCH * 32 * LONGEST  # of the images in a batch, at most; a checkpoint chooses their height
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
@@ -128,6 +130,8 @@ class TrainedModel(Generic[TaskT]):
         """The inputs in batches of limited memory, at most `most` inputs each, for n outputs of each."""
         task: object = self.task
         beams = max(n, task.beam_size) if isinstance(task, SequenceGeneration) else 1
+        if isinstance(codec, ImageCodec):
+            most = min(most, _PIXELS // (codec.height * LONGEST))
         size = max(1, min(most, _HYPOTHESES // beams))
         return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 

@@ -27,6 +27,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
+MOST_CELLS = 1 << 15  # of an image; without an end of the output, weights take memory quadratic in them
 MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
 LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""
@@ -81,6 +82,11 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                 if width > LONGEST:
                     raise LabError(
                         f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces"
+                    )
+                if height * width > MOST_CELLS * cell**2:
+                    raise LabError(
+                        f"{path} has more than {MOST_CELLS:,} cells with data.height={height} and "
+                        f"data.cell={cell}: choose a smaller height or larger cells"
                     )
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
