@@ -11,6 +11,7 @@ from attention_lab.attention import (
     Attention,
     Constant,
     Dot,
+    Entmax15,
     Gaussian,
     General,
     Linear,
@@ -19,7 +20,10 @@ from attention_lab.attention import (
     QueryFree,
     ScaledDot,
     Score,
+    Sigmoid,
+    SinkSoftmax,
     Softmax,
+    Sparsemax,
     recording,
 )
 from attention_lab.attention.attention import check_mechanism
@@ -98,9 +102,10 @@ def test_scaled_scores_start_with_variance_one() -> None:
     assert 50 < Dot(64, 64)(query, key).var().item() < 80
 
 
-def test_no_keys_at_all_give_zeros_on_every_path() -> None:
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid])
+def test_no_keys_at_all_give_zeros_on_every_path(normalizer: type[nn.Module]) -> None:
     for score in (Dot(2, 2), Additive(2, 2), Gaussian(2, 2)):
-        attention = Attention(score)
+        attention = Attention(score, normalizer())
         query, memory = torch.randn(3, 4, 2), attention.remember(torch.randn(3, 0, 2))
         for context in (attention(query, memory), attention.weights(query, memory) @ memory.value):
             assert context.shape == (3, 4, 2) and not context.any()

@@ -2,11 +2,14 @@
 
 from itertools import product
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mechanisms import NORMALIZERS, POOLINGS, SCORES, WINDOWS, Case, D, K, gradients
 from torch import Tensor
+
+from attention_lab.attention import Attention, Dot
 
 BATCH, HEADS = 2, 3
 FOUR = [(), *product((1, BATCH), (1, HEADS))]
@@ -77,3 +80,13 @@ def test_what_is_shared_is_as_if_copied(
     torch.testing.assert_close(found, expected)
     for one, other in zip(*(gradients(x, attention, inputs) for x in (found, expected)), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("shared", [*product((1, 2), (1, 3), (1, 4))])
+def test_a_mask_with_more_dimensions_than_the_kernel_takes(shared: tuple[int, ...]) -> None:
+    attention = Attention(Dot(D, D))
+    query, key = torch.randn(2, 3, 4, 5, D), torch.randn(2, 3, 4, K, D)
+    mask = torch.rand(*shared, 5, K) > 0.5
+    found = attention(query, attention.remember(key, mask=mask))
+    expected = attention(query, attention.remember(key, mask=mask.expand(2, 3, 4, -1, -1)))
+    torch.testing.assert_close(found, expected)

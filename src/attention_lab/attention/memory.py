@@ -247,7 +247,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:
     """Raise ValueError if a mask could be per example or per head and its shape does not tell which."""
-    if mask.dim() <= 2 or key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
+    if key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
         return
     given = f"a mask {list(mask.shape)} for keys {list(key.shape)}"
     if mask.dim() > key.dim():
