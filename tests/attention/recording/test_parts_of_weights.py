@@ -67,6 +67,12 @@ def copied(weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return weights @ values + (weights * 0.1) @ values.round(), weights.flatten(0, 1)[:, None]
 
 
+@style
+def copied_first(weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    copied = weights * 0.1
+    return copied @ values.round() + weights @ values, copied.flatten(0, 1)[:, None]
+
+
 class Model(nn.Module):
     def __init__(self, attend: Attend) -> None:
         super().__init__()

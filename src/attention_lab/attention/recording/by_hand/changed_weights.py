@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention.recording.by_hand.calls import Call
-from attention_lab.attention.recording.by_hand.known_tensors import Weights
+from attention_lab.attention.recording.by_hand.known_tensors import Map, Weights
 
 
 def zeros(weights: Weights, x: Tensor) -> Tensor | None:
@@ -42,8 +42,8 @@ def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> 
 def as_map(weights: Weights, x: Tensor) -> Weights:
     """The weights `x` as a map of their own."""
     x = _before_dropout(weights, x).detach()
-    made = replace(weights.map, weights=x, mask=weights.mask, keys=x.shape[weights.key], forget=None)
-    made.source = weights.map
+    source = weights.map.source or weights.map
+    made = Map(source.site, source.scores, x, weights.mask, x.shape[weights.key], source=source)
     return replace(weights, map=made)
 
 

@@ -58,7 +58,8 @@ class Map:
         mask: of the same shape, True = attended; None if unknown.
         keys: the number of keys.
         forget: drops what has been recorded of it; None if nothing has been.
-        source: the map that it was computed from, if that is another one.
+        source: the map of the normalisation, if this one was computed from it.
+        recorded: it has been recorded, or another map of as many weights that was computed from it.
     """
 
     site: Site
@@ -68,11 +69,12 @@ class Map:
     keys: int
     forget: Callable[[], None] | None = None
     source: "Map | None" = None
+    recorded: bool = False
 
     @property
-    def recorded(self) -> bool:
+    def used(self) -> bool:
         """Whether it has been recorded, or what it was computed from."""
-        return self.forget is not None or (self.source is not None and self.source.recorded)
+        return self.recorded or (self.source is not None and self.source.recorded)
 
     @property
     def paired(self) -> bool:

@@ -37,7 +37,7 @@ def record_times_values(
         return None
     values, mask = factor.detach() if weights.before is None else weights.before, weights.mask
     is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
-    if found.recorded:
+    if found.used:
         if not is_part or found.forget is None:
             return None
         found.forget()
@@ -49,6 +49,9 @@ def record_times_values(
         mask = None if mask is None or mask.shape != values.shape else heads(mask, order, found.site)
         values = heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
+    found.recorded = True
+    if found.source is not None and found.source.weights.numel() <= values.numel():  # else a part of several
+        found.source.recorded = True
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
     return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
 
