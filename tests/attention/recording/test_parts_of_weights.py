@@ -73,6 +73,12 @@ def copied_first(weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return copied @ values.round() + weights @ values, copied.flatten(0, 1)[:, None]
 
 
+@style
+def scores_added_after_the_softmax(weights: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    weights = weights + values @ values.mT
+    return weights @ values, weights
+
+
 class Model(nn.Module):
     def __init__(self, attend: Attend) -> None:
         super().__init__()

@@ -30,11 +30,10 @@ _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "e
 _VIEWS |= {"expand_as", "repeat", "narrow", "select", "__getitem__"} | _ORDERING
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
 _MULTIPLYING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
-_ADDING = {"add", "add_", "__add__", "__radd__", "__iadd__"}
 _SCALING = _MULTIPLYING | {"div", "div_", "__truediv__", "__itruediv__", "true_divide", "divide"}
 _CHANGING = {"masked_fill", "masked_fill_", "nan_to_num", "where", "clamp", "clamp_", "clip", "tanh"}
+_CHANGING |= {"add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__isub__"}
 _CHANGING |= {"tril", "triu", "nan_to_num_"}
-_CHANGING |= _ADDING | {"sub", "sub_", "__sub__", "__isub__"}
 _MASKING = _MULTIPLYING | {"masked_fill", "masked_fill_", "where", "tril", "triu"}
 _FOLLOWED = _VIEWS | _CASTS | _SCALING | _CHANGING
 
@@ -71,11 +70,6 @@ class Call(NamedTuple):
     def keeps_weights(self) -> bool:
         """Whether it changes no weight, apart from dropout and precision."""
         return self.func in DROPOUT or self.name in _CASTS
-
-    @property
-    def adds(self) -> bool:
-        """Whether it is a sum of tensors."""
-        return self.name in _ADDING
 
     @property
     def may_mask(self) -> bool:

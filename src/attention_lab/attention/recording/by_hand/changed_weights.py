@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.calls import Call
+from attention_lab.attention.recording.by_hand.calls import MIXING, NORMALIZE, Call
 from attention_lab.attention.recording.by_hand.known_tensors import Map, Weights
 
 
@@ -21,6 +21,26 @@ def with_zeros_masked(weights: Weights, x: Tensor, zero: Tensor) -> Weights:
         return weights
     with torch._C.DisableTorchFunction(), torch.no_grad():
         return replace(weights, mask=weights.mask & (zero | (_before_dropout(weights, x) != 0)))
+
+
+def key_and_mask(
+    weights: Weights, call: Call, found: Tensor, result: Tensor
+) -> tuple[int | None, Tensor | None]:
+    """The dimension of the keys in the result of a function of the weights `found`, and the mask.
+
+    The dimension is None if the result is no weights.
+    """
+    key: int | None = weights.key
+    if call.is_view:
+        key = call.moved(weights.key, found)
+        return key, None if weights.mask is None or key is None else call.of(found, weights.mask)
+    if call.func in NORMALIZE:
+        return call.divided_by_sum, weights.mask
+    same_shape = result.shape == found.shape
+    if call.func in MIXING:
+        features = found.shape[call.mixed] == 1 and not same_shape  # computed from each weight
+        return None if features or key == call.mixed or found is not call.first else key, None
+    return key if same_shape else None, weights.mask
 
 
 def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> Weights:

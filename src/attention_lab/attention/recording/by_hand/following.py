@@ -19,9 +19,7 @@ from attention_lab.attention.recording.by_hand.calls import (
     LINEAR,
     LOG_SOFTMAX,
     LOGSUMEXP,
-    MIXING,
     MULTIPLICATION,
-    NORMALIZE,
     SOFTMAX,
     SUBTRACTION,
     SUM,
@@ -29,7 +27,13 @@ from attention_lab.attention.recording.by_hand.calls import (
     called,
     listed,
 )
-from attention_lab.attention.recording.by_hand.changed_weights import as_map, in_map, with_zeros_masked, zeros
+from attention_lab.attention.recording.by_hand.changed_weights import (
+    as_map,
+    in_map,
+    key_and_mask,
+    with_zeros_masked,
+    zeros,
+)
 from attention_lab.attention.recording.by_hand.contractions import (
     PRODUCTS,
     contraction,
@@ -48,6 +52,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
     Weighted,
     Weights,
     is_composed,
+    was_recorded,
 )
 from attention_lab.attention.recording.by_hand.scores import (
     is_of_positions,
@@ -186,8 +191,9 @@ class ByHand:
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
             return call()
-        first = Product | Scores if call.adds else Weights  # a coverage vector may be added to scores
-        found = next((x for x in tensors if isinstance(self._known[x], first)), tensors[0])
+        # Weights multiplied with values before may be part of new scores, as a coverage vector is.
+        tensors = [x for x in tensors if not was_recorded(self._known[x])] or tensors
+        found = next((x for x in tensors if isinstance(self._known[x], Weights)), tensors[0])
         known = self._known[found]
         if isinstance(known, Weights):
             return self._follow_weights(known, found, call) if call.is_of_weights else call()
@@ -217,12 +223,12 @@ class ByHand:
         if call.func in DROPOUT and weights.before is None:
             # In-place dropout overwrites the weights from before.
             weights = replace(weights, before=found.detach().clone() if call.in_place else found.detach())
-        shape, zero = found.shape, zeros(weights, found) if call.may_mask else None
+        zero = zeros(weights, found) if call.may_mask else None
         result = call()
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            key, mask = _key_and_mask(weights, call, found, result, shape)
+            key, mask = key_and_mask(weights, call, found, result)
             if key is None:
                 return result
             before = weights.before
@@ -283,18 +289,3 @@ class ByHand:
         """Keep what is known of a tensor, if anything is."""
         if known is not None:
             self._known[x] = known
-
-
-def _key_and_mask(
-    weights: Weights, call: Call, found: Tensor, result: Tensor, shape: torch.Size
-) -> tuple[int | None, Tensor | None]:
-    """The dimension of the keys in the result of a function of weights of some shape, and the mask."""
-    key: int | None = weights.key
-    if call.is_view:
-        key = call.moved(weights.key, found)
-        return key, None if weights.mask is None or key is None else call.of(found, weights.mask)
-    if call.func in NORMALIZE:
-        return call.divided_by_sum, weights.mask
-    if call.func in MIXING:
-        return None if key == call.mixed or found is not call.first else key, None
-    return key if result.shape == shape else None, weights.mask

@@ -146,3 +146,8 @@ class Sum:
 def is_composed(known: object) -> bool:
     """Whether a tensor contains weights, which are not values if they are multiplied with other weights."""
     return isinstance(known, Weights) or (isinstance(known, Product) and known.composed)
+
+
+def was_recorded(known: object) -> bool:
+    """Whether a tensor contains weights that have been multiplied with values, and recorded."""
+    return isinstance(known, Weights) and known.map.used
