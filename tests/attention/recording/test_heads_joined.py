@@ -198,3 +198,22 @@ def test_examples_before_heads_that_are_as_many(name: str) -> None:
     with recording(model := Model()) as weights:
         model(torch.randn(H, L, H * D))
     assert torch.equal(weights[""], model.expected)
+
+
+def test_examples_may_be_as_many_as_heads_that_share_keys() -> None:
+    """Queries of heads with the same keys are in one matrix (2305.13245)."""
+
+    class Grouped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads, self.num_kv_heads = 4, 2
+
+        def forward(self, x: Tensor) -> Tensor:
+            keys = x.unflatten(-1, (2, D)).transpose(1, 2)
+            weights = (torch.cat((keys, -keys), 2) @ keys.mT).softmax(-1)
+            self.expected = weights.detach()
+            return weights @ keys
+
+    with recording(model := Grouped()) as weights:
+        model(torch.randn(4, L, 2 * D))
+    assert torch.equal(weights[""], model.expected)

@@ -69,9 +69,9 @@ class Site:
         return None if self.caller is None else self.caller.heads(joined)
 
     def may_have_heads(self, number: int) -> bool:
-        """Whether this is the number of heads, as the module says, or else the one that calls it."""
+        """Whether this is a number of heads, as the module says, or else the one that calls it."""
         if self.number_of_heads is not None:
-            return self.number_of_heads == number
+            return number == self.number_of_heads or number in _counts(self.module)
         return self.caller is not None and number in self.caller.numbers
 
     @property
