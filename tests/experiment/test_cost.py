@@ -72,7 +72,7 @@ def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:
     assert (one.seconds > 0) is True
 
 
-def test_what_a_validation_loads_is_not_memory_of_training() -> None:
+def test_what_a_validation_loads_is_not_memory_of_training(monkeypatch) -> None:
     class Trainer:
         datamodule = SimpleNamespace(short_epochs=0)
         is_last_batch = False
@@ -80,7 +80,8 @@ def test_what_a_validation_loads_is_not_memory_of_training() -> None:
         current_epoch = global_step = 0
 
     one, module = cost.Cost(), SimpleNamespace(device=CPU, parameters=list)
-    kept = []
+    kept, collections = [], []
+    monkeypatch.setattr(cost.gc, "collect", lambda: collections.append(None))
     for epoch in range(3):
         one.on_train_epoch_start(Trainer, module)
         for index in range(2):
@@ -92,6 +93,7 @@ def test_what_a_validation_loads_is_not_memory_of_training() -> None:
         if epoch == 0:
             kept.append(torch.ones(32 * MEGABYTE))  # 128 MiB that stay in use, as those of a library
         one.on_validation_end(Trainer, module)
+    assert len(collections) == 1, "it takes 0.3 s, much longer than an epoch of kernel regression"
     if one.before is None and one.peak is None:
         pytest.skip("this system does not let a process forget its peak")
     assert 10 < one.metrics(CPU)["fit/peak_memory_mb"] < 100  # the allocator may keep a step's 20 MiB
