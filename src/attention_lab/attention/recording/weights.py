@@ -14,7 +14,6 @@ BLOCK = 2**23
 
 LOWEST = -9000.0
 """Scores up to this one are masked: models fill with -1e4, if not lower, and may add it to scores."""
-
 Modify = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
 """Maps scores `[B, H, Q, K]` and indices of examples, heads, queries and keys to scores and a mask."""
 
@@ -147,6 +146,22 @@ class KernelCall:
 def attended(bias: Tensor) -> Tensor:
     """Which scores or biases are not low enough to mean "masked"."""
     return bias > LOWEST
+
+
+def attended_scores(scores: Tensor, weights: Tensor, *, logarithm: bool = False) -> Tensor:
+    """Which scores are not low enough to mean "masked", judging by their softmax as well.
+
+    All scores of a row may be low without a mask, such as negative squared distances: those that get a weight
+    are attended.
+
+    Args:
+        scores: any scores.
+        weights: their softmax.
+        logarithm: they are the logarithms of the softmax.
+    """
+    filled = -3e4 if scores.dtype == torch.float16 else -1e8  # no model computes lower scores
+    near = (weights > (-100.0 if logarithm else 0.0)) & (scores > filled)
+    return attended(scores) | near
 
 
 def without_nan(weights: Tensor) -> Tensor:

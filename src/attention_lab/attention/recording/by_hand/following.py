@@ -64,7 +64,7 @@ from attention_lab.attention.recording.by_hand.scores import (
 from attention_lab.attention.recording.by_hand.stochastic import recognised
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.weights import attended
+from attention_lab.attention.recording.weights import attended_scores
 
 
 class ByHand:
@@ -130,7 +130,7 @@ class ByHand:
         site = self._session.site()
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                mask = attended(scores.detach())
+                mask = attended_scores(scores.detach(), result.detach(), logarithm=logarithm)
             known = scores_over(self._known.get(scores), key)
             found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
