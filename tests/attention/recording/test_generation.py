@@ -76,6 +76,16 @@ def test_encoder_and_decoder_of_a_generation() -> None:
     assert shapes == {"SelfAttention": (2, 4, 4, 4), "EncDecAttention": (2, 4, 4, LENGTH)}
 
 
+def test_weights_without_the_dimension_of_a_single_key_are_not_weights_of_others() -> None:
+    class Gate(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x[:, :1].mT).softmax(-1).squeeze(-1).unsqueeze(1) @ x
+
+    with recording(model := Gate()) as weights:
+        model(torch.randn(2, 4, 3))
+    assert not weights
+
+
 @pytest.mark.parametrize("name", ["keys first", "values first", "elementwise", "squeezed"])
 def test_the_first_step_has_a_single_key(name: str) -> None:
     """Whose dimension does not show in the sizes when the weights are transposed."""

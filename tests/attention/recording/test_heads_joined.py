@@ -150,6 +150,7 @@ JOINS: dict[str, Callable[[Tensor], Tensor]] = {
     "reshaped": lambda x: x.unflatten(-1, (H, D)).permute(2, 0, 1, 3).reshape(-1, x.shape[1], D),
     "concatenated": lambda x: torch.cat(x.split(D, 2), 0),
     "stacked": lambda x: torch.stack(x.chunk(H, -1)).flatten(0, 1),
+    "activated": lambda x: torch.cat(x.split(D, 2)).relu(),
 }
 
 
@@ -178,6 +179,8 @@ def test_heads_before_examples(name: str, examples: int, inner: bool) -> None:
 
 
 SPLITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "one by one": lambda x: torch.cat([one.unflatten(-1, (H, D)).transpose(0, 1) for one in x]),
+    "halves": lambda x: torch.cat(x.unflatten(-1, (H, D)).transpose(1, 2).flatten(0, 1).chunk(2)),
     "viewed": lambda x: x.unflatten(-1, (H, D)).transpose(1, 2),
     "stacked": lambda x: torch.stack(x.chunk(H, -1)).transpose(0, 1),
     "expanded": lambda x: x[:1].unflatten(-1, (H, D)).transpose(1, 2).expand(H, H, L, D),

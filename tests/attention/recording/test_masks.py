@@ -75,6 +75,10 @@ def test_weights_set_to_zero_are_masked(name: str, dropout: float) -> None:
     assert torch.equal(_mask(attend), (VISIBLE & (hidden == 0)).expand(B, 1, L, L))
 
 
+def test_a_weight_that_is_zero_by_itself_is_not_masked() -> None:
+    assert _mask(lambda x: ((100 * x @ x.mT).softmax(-1) * 0.5) @ x).all()
+
+
 def test_a_weight_of_one_is_not_masked() -> None:
     """Its logarithm is zero."""
 

@@ -263,6 +263,23 @@ def test_pooling_in_a_model_with_several_heads(examples: int) -> None:
     assert torch.equal(weights[""], model.expected.mT.unsqueeze(1))
 
 
+def test_additive_scores_of_heads_before_examples() -> None:
+    class Additive(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score, self.num_heads = nn.Linear(D // 2, 1), 2
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.stack(x.chunk(2, -1))
+            weights = self.score(torch.tanh(x[:, :, :, None] + x[:, :, None])).squeeze(-1).softmax(-1)
+            self.expected = weights.detach()
+            return weights @ x
+
+    with recording(model := Additive()) as weights:
+        model(torch.randn(B, L, D))
+    assert torch.equal(weights[""], model.expected.transpose(0, 1))
+
+
 def test_additive_scores_of_heads_joined_with_examples() -> None:
     class Additive(nn.Module):
         def __init__(self) -> None:

@@ -56,7 +56,7 @@ def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> 
     if not call.is_view:
         return weights if call.keeps_weights else as_map(weights, x)
     sliced = found.shape == weights.map.weights.shape and (x.dim(), weights.key) == (found.dim(), key)
-    return weights if sliced or x.numel() >= found.numel() else as_map(weights, x)
+    return weights if sliced else as_map(weights, x)
 
 
 def as_map(weights: Weights, x: Tensor) -> Weights:

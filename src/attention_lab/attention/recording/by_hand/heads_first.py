@@ -39,7 +39,7 @@ class HeadsFirst:
             joins = result.shape[1:] == x.shape[2:]
             found = (joins or call.name in _COPIES) and (x in self or _is_turned(x))
         else:
-            found = bool(self._found) and x.dim() == 3 and x in self and call.keeps_product
+            found = x.dim() == 3 and x in self
         if found:
             self._found[result] = True
 
@@ -51,4 +51,4 @@ def _is_turned(x: Tensor) -> bool:
 
 def _are_features(x: Tensor) -> bool:
     """Whether `x` is `[examples, positions, d]`, with some of the features of a larger tensor."""
-    return x.dim() == 3 and x.stride(1) > x.shape[2]
+    return x.dim() == 3 and min(x.stride(0), x.stride(1)) > x.shape[2]
