@@ -61,7 +61,7 @@ def split_heads(x: Tensor, heads: int | None) -> Tensor:
     if x.dim() == 2:
         return x[None, None]
     if x.dim() == 3:
-        return x.reshape(-1, heads or 1, *x.shape[1:])
+        return x.reshape(len(x) // (heads or 1), heads or 1, *x.shape[1:])
     if x.dim() > 4 and x.shape[1:-2].numel() == heads:  # heads in groups
         return x.flatten(1, -3)
     dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
