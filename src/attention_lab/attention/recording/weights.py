@@ -148,20 +148,15 @@ def attended(bias: Tensor) -> Tensor:
     return bias > LOWEST
 
 
-def attended_scores(scores: Tensor, weights: Tensor, *, logarithm: bool = False) -> Tensor:
-    """Which scores are not low enough to mean "masked", judging by their softmax as well.
+def attended_scores(scores: Tensor, dim: int) -> Tensor:
+    """Which scores, of keys along `dim`, are not low enough to mean "masked".
 
-    All scores of a row may be low without a mask, such as negative squared distances: those that get a weight
-    are attended.
-
-    Args:
-        scores: any scores.
-        weights: their softmax.
-        logarithm: they are the logarithms of the softmax.
+    All scores of a row may be low without a mask, such as negative squared distances.
     """
+    if not scores.numel():
+        return attended(scores)
     filled = -3e4 if scores.dtype == torch.float16 else -1e8  # no model computes lower scores
-    near = (weights > (-100.0 if logarithm else 0.0)) & (scores > filled)
-    return attended(scores) | near
+    return scores > torch.where(scores.amax(dim, keepdim=True) > LOWEST, LOWEST, filled)
 
 
 def without_nan(weights: Tensor) -> Tensor:

@@ -130,7 +130,7 @@ class ByHand:
         site = self._session.site()
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                mask = attended_scores(scores.detach(), result.detach(), logarithm=logarithm)
+                mask = attended_scores(scores.detach(), key)
             known = scores_over(self._known.get(scores), key)
             found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
