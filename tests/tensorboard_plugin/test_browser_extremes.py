@@ -10,7 +10,10 @@ from chromium import CHROMIUM, Browser
 from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 
 @pytest.mark.parametrize(
