@@ -1,6 +1,7 @@
 """What a fit is said to cost."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -54,45 +55,45 @@ def test_weights_gradients_and_state_are_held() -> None:
     assert cost._training_memory(Fit, module) == pytest.approx(4 * 40_000, abs=8)
 
 
-def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:
-    class Trainer:
-        datamodule = SimpleNamespace(short_epochs=2)
-        is_last_batch = False
-        optimizers = ()
-        current_epoch = global_step = 0
+def _trainer(short_epochs: int = 0) -> Any:
+    return SimpleNamespace(
+        datamodule=SimpleNamespace(short_epochs=short_epochs),
+        is_last_batch=False,
+        optimizers=(),
+        current_epoch=0,
+        global_step=0,
+    )
 
+
+def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:
+    trainer = _trainer(short_epochs=2)
     one, module = cost.Cost(), SimpleNamespace(device=CPU, parameters=list)
     for epoch in range(4):
-        Trainer.current_epoch = epoch
-        one.on_train_epoch_start(Trainer, module)
+        trainer.current_epoch = epoch
+        one.on_train_epoch_start(trainer, module)
         for _ in range(3):
-            Trainer.global_step += 1
-            one.on_train_batch_end(Trainer, module)
+            trainer.global_step += 1
+            one.on_train_batch_end(trainer, module)
         assert one.steps == [0, 0, 2, 5][epoch]  # the first of those that count makes the buffers
     assert (one.seconds > 0) is True
 
 
 def test_what_a_validation_loads_is_not_memory_of_training(monkeypatch) -> None:
-    class Trainer:
-        datamodule = SimpleNamespace(short_epochs=0)
-        is_last_batch = False
-        optimizers = ()
-        current_epoch = global_step = 0
-
+    trainer = _trainer()
     one, module = cost.Cost(), SimpleNamespace(device=CPU, parameters=list)
     kept, collections = [], []
     monkeypatch.setattr(cost.gc, "collect", lambda: collections.append(None))
     for epoch in range(3):
-        one.on_train_epoch_start(Trainer, module)
+        one.on_train_epoch_start(trainer, module)
         for index in range(2):
-            Trainer.global_step += 1
-            one.on_train_batch_start(Trainer, module, None, index)
+            trainer.global_step += 1
+            one.on_train_batch_start(trainer, module, None, index)
             torch.ones(5 * MEGABYTE)  # 20 MiB that a step needs
-            one.on_train_batch_end(Trainer, module)
-        one.on_validation_start(Trainer, module)
+            one.on_train_batch_end(trainer, module)
+        one.on_validation_start(trainer, module)
         if epoch == 0:
             kept.append(torch.ones(32 * MEGABYTE))  # 128 MiB that stay in use, as those of a library
-        one.on_validation_end(Trainer, module)
+        one.on_validation_end(trainer, module)
     assert len(collections) == 1, "it takes 0.3 s, much longer than an epoch of kernel regression"
     if one.before is None and one.peak is None:
         pytest.skip("this system does not let a process forget its peak")

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
+from written_elsewhere import FromFunction
 
 from attention_lab.attention import recording
 
@@ -13,20 +14,9 @@ B, L, D = 2, 5, 4
 VISIBLE = torch.ones(L, L).tril().bool()
 
 
-class Model(nn.Module):
-    """Attention by hand; `attend` is its function of scores, or of queries, keys and values."""
-
-    def __init__(self, attend: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.attend = attend
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.attend(x)
-
-
 def _mask(attend: Callable[[Tensor], Tensor], dtype: torch.dtype = torch.float32) -> Tensor:
     torch.manual_seed(0)
-    model = Model(attend)
+    model = FromFunction(attend)
     with recording(model) as weights:
         model(2 * torch.randn(B, L, D, dtype=dtype))
     return weights.mask("")

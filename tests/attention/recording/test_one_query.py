@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, einsum, nn
+from written_elsewhere import FromFunction
 
 from attention_lab.attention import recording
 
@@ -151,14 +152,6 @@ def test_without_a_batch() -> None:
     def tensordot_of_lists(x: Tensor) -> Tensor:
         return torch.tensordot(x, (x @ x[:2].mT).softmax(0), dims=([0], [0]))
 
-    class Model(nn.Module):
-        def __init__(self, attend: Callable[[Tensor], Tensor]) -> None:
-            super().__init__()
-            self.attend = attend
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.attend(x)
-
     x = torch.randn(L, D)
     for attend, queries in [
         (pooled, 1),
@@ -167,7 +160,7 @@ def test_without_a_batch() -> None:
         (tensordot, 2),
         (tensordot_of_lists, 2),
     ]:
-        model = Model(attend)
+        model = FromFunction(attend)
         with recording(model) as weights:
             model(x)
         assert weights[""].shape == (1, 1, queries, L), attend.__name__

@@ -12,6 +12,17 @@ B, H, L, D = 3, 4, 6, 8
 Attend = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 
 
+class FromFunction(nn.Module):
+    """A module that applies a function."""
+
+    def __init__(self, attend: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.attend = attend
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attend(x)
+
+
 class Layer(nn.Module):
     """Self-attention of someone else, which attends with a given function."""
 
