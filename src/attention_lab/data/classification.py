@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints, swapped_hint
+from attention_lab.data.headers import header_hints, swapped_labels_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
@@ -131,7 +131,7 @@ class Labelled(ClassificationData):
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
         rows = read_once(self.files)
-        self.hints.update(header_hints(rows) | swapped_hint(rows))
+        self.hints.update(header_hints(rows) | swapped_labels_hint(rows))
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(

@@ -37,7 +37,7 @@ def swapped_tags_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     return {"columns": f"{first}: if a line is lemma<TAB>tags<TAB>form, swap the last two columns"}
 
 
-def swapped_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
+def swapped_labels_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     """A line if there are more labels than texts, as in `text<TAB>label`; each row is a label and a text."""
     rows = [row for split in splits for row in split]
     labels, texts = len({row.first.strip() for row in rows}), len({row.second.strip() for row in rows})

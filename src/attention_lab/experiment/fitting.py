@@ -85,9 +85,9 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
 
 
 def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
-    """Raise LabError for what would otherwise end the test after all epochs.
+    """Raise LabError now if the test after training would fail.
 
-    It is a `trainer.limit_test_batches` that leaves nothing to test, or more beams than fit into memory.
+    Either its beams are too many for its batches, or `trainer.limit_test_batches` leaves nothing to test.
     """
     loader = data.test_dataloader()
     if isinstance(task, Transduction) and task.beam_size > 1:
@@ -133,13 +133,14 @@ def no_best_checkpoint_warning(trainer: pl.Trainer) -> str:
     callback = trainer.checkpoint_callback
     if not isinstance(callback, ModelCheckpoint) or callback.best_model_path:
         return ""
-    if callback.monitor in trainer.callback_metrics:
-        return ""
-    missing = f"measured {callback.monitor}"
     if callback.monitor is None:
-        if any(name.startswith("validation/") for name in trainer.callback_metrics):
-            return ""
+        measured = any(name.startswith("validation/") for name in trainer.callback_metrics)
         missing = f"run with trainer.check_val_every_n_epoch={trainer.check_val_every_n_epoch}"
+    else:
+        measured = callback.monitor in trainer.callback_metrics
+        missing = f"measured {callback.monitor}"
+    if measured:
+        return ""
     return f"no validation has {missing}: there is no best.ckpt; the last weights are tested"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from torch import nn
 
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
-from attention_lab.data.reading.image_codec import LONGEST, ImageCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
@@ -27,7 +27,7 @@ OBSERVED = 32
 MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
-_PIXELS = BATCH * 32 * LONGEST  # of the images in a batch, at most; a checkpoint chooses their height
+_ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
@@ -131,7 +131,7 @@ class TrainedModel(Generic[TaskT]):
         task: object = self.task
         beams = max(n, task.beam_size) if isinstance(task, SequenceGeneration) else 1
         if isinstance(codec, ImageCodec):
-            most = min(most, _PIXELS // (codec.height * LONGEST))
+            most = min(most, _ROWS // codec.height)
         size = max(1, min(most, _HYPOTHESES // beams))
         return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 

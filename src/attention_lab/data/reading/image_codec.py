@@ -27,7 +27,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
-MOST_CELLS = 1 << 15  # of an image; without an end of the output, weights take memory quadratic in them
+MOST_CELLS = 1 << 15  # of an image; an output may have as many symbols, each with a weight for every cell
 MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
 LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""

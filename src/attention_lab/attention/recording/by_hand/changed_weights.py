@@ -1,4 +1,4 @@
-"""Weights that a model changes after the softmax: those that it masks then, and those that it selects."""
+"""Weights that a model masks, selects or changes in another way after the softmax."""
 
 from dataclasses import replace
 
@@ -10,13 +10,13 @@ from attention_lab.attention.recording.by_hand.known_tensors import Map, Weights
 
 
 def zeros(weights: Weights, x: Tensor) -> Tensor | None:
-    """Which of some weights are zero, before dropout; None for their logarithms."""
+    """Where the weights `x` are zero, before dropout; None if they are logarithms."""
     with torch._C.DisableTorchFunction(), torch.no_grad():
         return None if weights.logarithm else _before_dropout(weights, x) == 0
 
 
 def with_zeros_masked(weights: Weights, x: Tensor, zero: Tensor) -> Weights:
-    """The weights `x`, of which those are masked that are zero now, and were not in `zero`."""
+    """Mask the weights `x` that have become zero, where `zero` says which were zero before."""
     if weights.mask is None:
         return weights
     with torch._C.DisableTorchFunction(), torch.no_grad():
