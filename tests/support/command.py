@@ -1,6 +1,7 @@
 """The command line, run inside the test process: importing torch for each run would take minutes."""
 
 import copy
+import gc
 import importlib.util
 import io
 import logging
@@ -82,8 +83,18 @@ def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _PARSED: dict[str, Any] = {}
 
 
+@pytest.fixture(scope="session")
+def _imported_once() -> None:
+    """What runs import stays: each fit looks for garbage once, and would look at all of it for 0.1 s."""
+    import attention_lab.experiment.stages  # noqa: F401 (slow, and tests of other parts do without it)
+
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def command(
+    _imported_once: None,
     _composed_once: None,
     _parsed_once: None,
     tmp_path: Path,
