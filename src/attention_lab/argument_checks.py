@@ -1,11 +1,23 @@
 """Checks of options and arguments that several subpackages share."""
 
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from attention_lab.errors import LabError
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
+_TYPES: Mapping[Any, Sequence[str]] = {
+    int: ("a whole number",),
+    float: ("a number",),
+    str: ("text",),
+    list: ("a list",),
+    bool: ("true", "false"),
+    NoneType: ("null",),
+}
+"""What an error calls the types of plain values."""
 
 
 def check_number(
@@ -41,3 +53,23 @@ def kind_of(argument: object) -> str:
         return f"the class {argument.__name__}"
     kind = type(argument).__name__
     return f"{'an' if kind[0].lower() in 'aeio' else 'a'} {kind}"
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the annotation itself; of lists and their like without the elements."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return tuple(kind if get_origin(kind) is Literal else get_origin(kind) or kind for kind in kinds)
+
+
+def allowed_types(value: object, annotation: Any) -> str:
+    """What an annotation allows, in words, if a plain value does not fit it; empty if it fits."""
+    kinds = alternatives(annotation)
+    words: list[str] = []
+    for kind in kinds:
+        literals = get_args(kind)
+        if value in literals or type(value) is kind or (kind is float and type(value) is int):
+            return ""
+        if kind is not int or float not in kinds:
+            words += map(str, literals or _TYPES.get(kind, ()))
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)} or {last}" if first else last

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import get_annotations
+from inspect import get_annotations, signature
 from typing import Any, get_args
 
 import pytorch_lightning as pl
@@ -14,9 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
 from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
+from attention_lab.argument_checks import allowed_types, alternatives
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
+from attention_lab.commandline.overrides import as_text
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
@@ -156,7 +158,7 @@ def _sizes(kept: Config) -> Sizes:
 
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Make Lightning's trainer with its loggers, the configured callbacks and `more`."""
-    options = dict(config["trainer"])
+    options = checked_trainer_options(config["trainer"])
     check_devices(options)
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, and would wait for them forever.
@@ -182,6 +184,32 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def checked_trainer_options(options: Config) -> dict[str, Any]:
+    """The options of the trainer, with 0 and 1 as booleans where it takes no other numbers.
+
+    Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
+
+    Raises:
+        LabError: an option has a type that Lightning's Trainer is not annotated with; it would ignore some
+            such values, and fail on others without naming the option.
+    """
+    for group in ("callbacks", "logger"):
+        if group in options:
+            raise LabError(f"trainer.{group} has no effect: choose {group}=... instead")
+    checked = dict(options)
+    own = options.get("_target_") == "pytorch_lightning.Trainer"
+    known = signature(pl.Trainer).parameters if own else {}
+    for name, value in options.items():
+        if name not in known or isinstance(value, Mapping):
+            continue
+        kinds = alternatives(known[name].annotation)
+        if bool in kinds and int not in kinds and value in (0, 1):
+            checked[name] = bool(value)
+        elif allowed := allowed_types(value, known[name].annotation):
+            raise LabError(f"trainer.{name}={as_text(value)} must be {allowed}")
+    return checked
 
 
 def _callback(name: str, node: Config) -> pl.Callback:
