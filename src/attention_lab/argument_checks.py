@@ -18,6 +18,8 @@ _TYPES: Mapping[Any, Sequence[str]] = {
     NoneType: ("null",),
 }
 """What an error calls the types of plain values."""
+_ACCEPTED = {(float, int), (tuple, list), (Sequence, list), (Mapping, dict)}
+"""Annotations and other types of plain values that they also mean."""
 
 
 def check_number(
@@ -62,14 +64,17 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def allowed_types(value: object, annotation: Any) -> str:
-    """What an annotation allows, in words, if a plain value does not fit it; empty if it fits."""
+    """What an annotation allows, in words, if a plain value does not fit it; empty if it fits.
+
+    The elements of lists are not checked.
+    """
     kinds = alternatives(annotation)
     words: list[str] = []
     for kind in kinds:
         literals = get_args(kind)
-        if value in literals or type(value) is kind or (kind is float and type(value) is int):
+        if value in literals or type(value) is kind or (kind, type(value)) in _ACCEPTED:
             return ""
         if kind is not int or float not in kinds:
             words += map(str, literals or _TYPES.get(kind, ()))
-    *first, last = dict.fromkeys(words)
+    *first, last = dict.fromkeys(words or [""])
     return f"{', '.join(first)} or {last}" if first else last

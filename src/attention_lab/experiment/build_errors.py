@@ -12,8 +12,10 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
+from attention_lab.argument_checks import allowed_types
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
+from attention_lab.commandline.overrides import as_text
 from attention_lab.constructor_options import closest
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
 from attention_lab.experiment.target_errors import explain_target, missing_target
@@ -196,6 +198,8 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         )
     if unknown:
         return _not_an_option(part, unknown, target, configured)
+    if wrong := _wrong_type(part, config, target):
+        return wrong
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
@@ -204,6 +208,17 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
     ]
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
+
+
+def _wrong_type(part: str, config: Mapping[str, Any], target: str) -> str:
+    """What the only option of a wrong type must be, as its class is annotated; empty if there is none."""
+    parameters = inspect.signature(get_object(target)).parameters
+    wrong = [
+        f"{part}.{name}={as_text(value)} must be {allowed}"
+        for name, value in lookup(config, *part.split(".")).items()
+        if name in parameters and (allowed := allowed_types(value, parameters[name].annotation))
+    ]
+    return wrong[0] if len(wrong) == 1 else ""
 
 
 def _not_measured(text: str) -> LabError | None:
