@@ -49,6 +49,12 @@ def check_counts(part: str, least: int, **options: object) -> None:
         check_number(f"{part}.{name}", number, least=least, whole=True)
 
 
+def check_multiple(name: str, number: int, divisor_name: str, divisor: int) -> None:
+    """Raise LabError unless the number is a multiple of the divisor."""
+    if number % divisor:
+        raise LabError(f"{name}={number} must be a multiple of {divisor_name}={divisor}")
+
+
 def kind_of(argument: object) -> str:
     """What an argument is, for an error: `the class Additive`, `a Tensor` or `an int`."""
     if isinstance(argument, type):

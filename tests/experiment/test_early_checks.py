@@ -49,6 +49,7 @@ MISTAKES = [
 ]
 """Command lines and how their messages begin."""
 MORE_MISTAKES = [
+    ("model=multihead model.heads=7", "model.d_model=64 must be a multiple of model.heads=7"),
     ("resume=auto model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem theorem=scaling", "stage=theorem needs a theorem: choose experiment="),
