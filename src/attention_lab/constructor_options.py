@@ -73,7 +73,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
             for parameter, argument in zip(own[1:], before[1:], strict=True):
                 _check_argument(type(self).__name__, parameter, argument)
             for name, argument in given.items():
-                _check_kind(type(self).__name__, signature.parameters[name], argument)
+                given[name] = _checked(type(self).__name__, signature.parameters[name], argument)
             init(*before, make(**given))
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
@@ -103,12 +103,19 @@ def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) 
     raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {kind_of(argument)}{hint}")
 
 
-def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> None:
-    """Raise TypeError if an option is annotated as bool or str, but the argument is something else."""
-    if parameter.annotation is bool and argument not in (True, False):
-        raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
+def _checked(owner: str, parameter: inspect.Parameter, argument: object) -> object:
+    """The argument, 0 and 1 as a bool where that is expected.
+
+    Raises:
+        TypeError: the option is annotated as bool or str, but the argument is something else.
+    """
+    if parameter.annotation is bool:
+        if argument not in (True, False):
+            raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
+        return bool(argument)
     if parameter.annotation is str and not isinstance(argument, str | PathLike):
         raise TypeError(f"{owner}: {parameter.name} must be text, not {argument!r}")
+    return argument
 
 
 def make_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
