@@ -45,6 +45,7 @@ def test_counts_are_named_with_their_part() -> None:
         ("x", float | int | None, "a number or null"),
         ([1], Sequence[int] | None, ""),
         ([1], tuple[int, int], ""),
+        (1, tuple[int, int] | None, "a list or null"),
         ({}, Mapping[str, int], ""),
         ([], bool, "true or false"),
         ("a", Literal["a", "b"], ""),

@@ -14,6 +14,8 @@ _TYPES: Mapping[Any, Sequence[str]] = {
     float: ("a number",),
     str: ("text",),
     list: ("a list",),
+    tuple: ("a list",),
+    Sequence: ("a list",),
     bool: ("true", "false"),
     NoneType: ("null",),
 }

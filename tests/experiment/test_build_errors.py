@@ -150,6 +150,12 @@ def test_an_error_of_a_library_that_user_code_called_keeps_its_traceback(
             "learnable=null must be true or false",
         ),
         ("model", "attention_lab.models.Transformer", {"positions": 3}, "positions=3 must be text"),
+        (
+            "model",
+            "attention_lab.models.Transformer",
+            {"attention_dropout": None},
+            "attention_dropout=null must be a number",
+        ),
     ],
 )
 def test_an_option_of_a_wrong_type_is_named(
@@ -160,3 +166,12 @@ def test_an_option_of_a_wrong_type_is_named(
     with pytest.raises(LabError) as raised, blame_option(config):
         instantiate({**config[part], "_args_": passed})
     assert str(raised.value) == f"{part}.{message}"
+
+
+def test_a_file_that_is_no_text_is_named() -> None:
+    config = {"data": {"_target_": "attention_lab.data.Pairs", "file": ["a", "b"]}}
+    with (
+        pytest.raises(LabError, match=r"^data\.file=\['a', 'b'\] must be text or null$"),
+        blame_option(config),
+    ):
+        instantiate(config["data"]).setup()

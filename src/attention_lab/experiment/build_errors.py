@@ -12,7 +12,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
-from attention_lab.argument_checks import allowed_types
+from attention_lab.argument_checks import allowed_types, alternatives
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import as_text
@@ -122,16 +122,16 @@ def _unknown_option(text: str) -> str | None:
     return found and found[1]
 
 
-def _options(target: str) -> set[str]:
+def _options(target: str) -> dict[str, inspect.Parameter]:
     """The options of a class, including those it passes on to its base classes."""
-    names: set[str] = set()
+    found: dict[str, inspect.Parameter] = {}
     made = get_object(target)
     for kind in made.__mro__ if isinstance(made, type) else (made,):
         parameters = inspect.signature(kind).parameters
-        names |= parameters.keys()
+        found = {**parameters, **found}
         if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             break
-    return names
+    return found
 
 
 def check_typed_option(part: str, option: str, target: str) -> None:
@@ -145,6 +145,32 @@ def check_typed_option(part: str, option: str, target: str) -> None:
         return
     if option not in known:
         raise LabError(_no_option(part, option, target))
+
+
+def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the trainer, with 0 and 1 as booleans where it takes no other numbers.
+
+    Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
+
+    Raises:
+        LabError: an option has a type that Lightning's Trainer is not annotated with; it would ignore some
+            such values, and fail on others without naming the option.
+    """
+    for group in ("callbacks", "logger"):
+        if group in options:
+            raise LabError(f"trainer.{group} has no effect: choose {group}=... instead")
+    checked = dict(options)
+    target = options.get("_target_")
+    known = _options(target) if target == "pytorch_lightning.Trainer" else {}
+    for name, value in options.items():
+        if name not in known or isinstance(value, Mapping):
+            continue
+        kinds = alternatives(known[name].annotation)
+        if bool in kinds and int not in kinds and value in (0, 1):
+            checked[name] = bool(value)
+        elif allowed := allowed_types(value, known[name].annotation):
+            raise LabError(f"trainer.{name}={as_text(value)} must be {allowed}")
+    return checked
 
 
 def _not_an_option(part: str, option: str, target: str, configured: Sequence[str]) -> str:
@@ -162,7 +188,7 @@ def _not_an_option(part: str, option: str, target: str, configured: Sequence[str
 
 
 def _no_option(part: str, option: str, target: str) -> str:
-    near = closest(option, _options(target) - set(PASSED.get(part, ())))
+    near = closest(option, _options(target).keys() - set(PASSED.get(part, ())))
     hint = f"did you mean {part}.{near}? Or " if near else ""
     return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
 
@@ -212,11 +238,11 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
 
 def _wrong_type(part: str, config: Mapping[str, Any], target: str) -> str:
     """What the only option of a wrong type must be, as its class is annotated; empty if there is none."""
-    parameters = inspect.signature(get_object(target)).parameters
+    known = _options(target)
     wrong = [
         f"{part}.{name}={as_text(value)} must be {allowed}"
         for name, value in lookup(config, *part.split(".")).items()
-        if name in parameters and (allowed := allowed_types(value, parameters[name].annotation))
+        if name in known and (allowed := allowed_types(value, known[name].annotation))
     ]
     return wrong[0] if len(wrong) == 1 else ""
 
