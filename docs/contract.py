@@ -83,7 +83,7 @@ def met(condition: str, folder: Path) -> tuple[bool, str]:
         return bool(files), f"{len(files)} files" if files else f"no {condition}"
     name, sign, limit = comparison.groups()
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    if name not in metrics:
+    if metrics.get(name) is None:
         return False, f"no {name} in metrics.json"
     return COMPARE[sign](metrics[name], float(limit)), f"{name.rpartition('/')[2]} {metrics[name]:.4g}"
 

@@ -156,4 +156,5 @@ def test_a_switch_is_not_a_text_and_a_text_is_not_a_number(options: dict[str, An
     with pytest.raises(TypeError) as error:
         Regression(**options)
     assert str(error.value) == f"Regression: {complaint}"
+    assert Regression("a", 0).spec.standardize is False  # type: ignore[arg-type]
     assert Regression(Path("a"), np.bool_(False)).spec == Table(Path("a"), False)  # type: ignore[arg-type]

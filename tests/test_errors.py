@@ -25,4 +25,4 @@ def test_one_line(error: Exception, line: str, named: str) -> None:
 def test_an_error_of_a_line_knows_its_number_also_in_another_process() -> None:
     error = pickle.loads(pickle.dumps(LineError(3, "it is empty")))
     assert isinstance(error, LabError)
-    assert (error.number, error.problem, str(error)) == (3, "it is empty", "line 3: it is empty")
+    assert (error.number, error.problem, str(error)) == (3, "it is empty", "input 3: it is empty")

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from attention_lab.errors import LabError
+from attention_lab.runs.run_folder import read_metrics
 from attention_lab.untrusted.plain_files import read_small_text
 from attention_lab.writing import write_atomically
 from benchmarks.accuracy.tasks import Language, SharedTask
@@ -112,10 +113,9 @@ class Runs:
         if not (folder / DONE).is_file():
             return None
         try:
-            metrics = json.loads(read_small_text(folder / "metrics.json"))
-            return {key: float(value) for key, value in metrics.items() if isinstance(value, int | float)}
-        except (OSError, ValueError, AttributeError) as error:
-            raise LabError(f"{folder}/metrics.json cannot be read ({error}): delete {folder}") from None
+            return read_metrics(folder / "metrics.json")
+        except LabError as error:
+            raise LabError(f"{folder}: {error}: delete {folder}") from None
 
     def _train(self, language: Language, member: Member) -> str | None:
         return self._once(language, member, [f"seed={member.seed}", *member.options.split(), "resume=auto"])

@@ -8,7 +8,7 @@ from functools import wraps
 from os import PathLike
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from attention_lab.argument_checks import kind_of
+from attention_lab.argument_checks import allowed_types, alternatives, kind_of
 
 Options = ParamSpec("Options")
 Spec_co = TypeVar("Spec_co", covariant=True)
@@ -51,7 +51,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
             suggests the option that was probably meant, or lists all), or for an argument that is annotated
-            with a dataclass, bool or str and is something else.
+            with a dataclass, bool or str and is something else, or with float and is None.
     """
     make: Callable[..., Spec_co] = spec
 
@@ -73,7 +73,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
             for parameter, argument in zip(own[1:], before[1:], strict=True):
                 _check_argument(type(self).__name__, parameter, argument)
             for name, argument in given.items():
-                _check_kind(type(self).__name__, signature.parameters[name], argument)
+                given[name] = _checked(type(self).__name__, signature.parameters[name], argument)
             init(*before, make(**given))
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
@@ -103,12 +103,22 @@ def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) 
     raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {kind_of(argument)}{hint}")
 
 
-def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> None:
-    """Raise TypeError if an option is annotated as bool or str, but the argument is something else."""
-    if parameter.annotation is bool and argument not in (True, False):
-        raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
+def _checked(owner: str, parameter: inspect.Parameter, argument: object) -> object:
+    """The argument, 0 and 1 as a bool where that is expected.
+
+    Raises:
+        TypeError: the option is annotated as bool or str, but the argument is something else, or it is
+            annotated as float, but the argument is None.
+    """
+    if parameter.annotation is bool:
+        if argument not in (True, False):
+            raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
+        return bool(argument)
+    if parameter.annotation is float and argument is None:
+        raise TypeError(f"{owner}: {parameter.name} must be a number, not None")
     if parameter.annotation is str and not isinstance(argument, str | PathLike):
         raise TypeError(f"{owner}: {parameter.name} must be text, not {argument!r}")
+    return argument
 
 
 def make_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
@@ -120,8 +130,8 @@ def make_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, A
         part: the options, with the class as `_target_`.
 
     Returns:
-        The spec; None if the class has none, or if an option is missing or has the wrong type, which
-        constructing the class will report.
+        The spec; None if the class has none, or if an option is missing or has the wrong type, such as a path
+        that is not text; constructing the class will report that.
 
     Raises:
         LabError: the spec rejects an option.
@@ -129,9 +139,13 @@ def make_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, A
     module, _, name = str(part.get("_target_")).rpartition(".")
     if name not in specs or not f"{module}.".startswith(f"{package}."):
         return None
-    known = {field.name for field in fields(specs[name])}
+    known = {field.name: field.type for field in fields(specs[name])}
+    given = {option: value for option, value in part.items() if option in known}
+    for option, value in given.items():
+        if str in alternatives(known[option]) and allowed_types(value, known[option]):
+            return None
     try:
-        return specs[name](**{option: value for option, value in part.items() if option in known})
+        return specs[name](**given)
     except (TypeError, ValueError, AttributeError):
         return None
 

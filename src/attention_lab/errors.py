@@ -33,10 +33,10 @@ class LabError(Exception):
 
 
 class LineError(LabError):
-    """A bad line among several.
+    """A bad input among several, which may be the lines of a file.
 
     Attributes:
-        number: the number of the line.
+        number: the number of the input.
         problem: the message without the number.
     """
 
@@ -45,7 +45,7 @@ class LineError(LabError):
         self.number, self.problem = number, problem
 
     def __str__(self) -> str:
-        return f"line {self.number}: {self.problem}"
+        return f"input {self.number}: {self.problem}"
 
 
 class PartError(LabError, TypeError, ValueError):

@@ -149,8 +149,8 @@ def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: s
 
 def test_groups_of_heads_have_the_same_size() -> None:
     for groups, message in (
-        (3, r"heads=4 must be a multiple of model\.key_value_heads=3"),
-        (0, "at least 1"),
+        (3, "^heads=4 must be a multiple of key_value_heads=3$"),
+        (0, "^key_value_heads must be at least 1, got 0$"),
     ):
         with pytest.raises(LabError, match=message):
             MultiHead(Mechanism(ScaledDot), 8, 4, key_value_heads=groups)

@@ -159,7 +159,7 @@ def test_each_projection_starts_with_its_own_scale(groups: int | None) -> None:
 
 
 def test_heads_must_divide_the_size() -> None:
-    with pytest.raises(LabError, match=r"d_model=10 must be a multiple of model\.heads=4"):
+    with pytest.raises(LabError, match=r"^size=10 must be a multiple of heads=4$"):
         MultiHead(Mechanism(ScaledDot), 10, 4)
 
 

@@ -58,6 +58,8 @@ def _check_line(done, part: str) -> None:
             "scoring=additive,dot has several values: add -m to run each of them in a sweep",
         ),
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
+        ("tags={a:1}", "tags={'a': 1} must be a list, as in 'tags=[one,two]'"),
+        ("data={a:1}", "data={a:1} is unknown: choose cmudict, copy"),
         ("data.train_file=a", "test_size, references, right_to_left, batch_size; data=image_files, inf"),
         ("seed=null", "seed=null must be a whole number, such as 1"),
         ("-m seed=1,b", "seed=b must be a whole number, such as 1"),

@@ -210,7 +210,7 @@ def test_names_to_nodes_and_back() -> None:
     assert batch.labels.tolist() == [-1, -1]
     assert batch.edges.equal(whole(data.splits.train).edges)
     assert data.codec.decode(1) == "Officer"
-    with pytest.raises(LabError, match=r"line 3: '35' is not a node of the graph; .* 1, 2, .*, \.\.\.$"):
+    with pytest.raises(LabError, match=r"input 3: '35' is not a node of the graph; .* 1, 2, .*, \.\.\.$"):
         data.codec.encode(["1", "35"], first=2)
     with pytest.raises(LabError, match="no lines"):
         data.codec.encode([])

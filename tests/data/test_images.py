@@ -160,11 +160,11 @@ def test_bad_images_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "cut.png").write_bytes((tmp_path / "good.png").read_bytes()[:60])
     save(tmp_path / "wide.png", (5000, 4))
     cases = {
-        "": "line 2: the line is empty; give the path of an image",
-        "none.png": "line 2: none.png: No such file or directory (looked for it from ",
-        "text.png": "line 2: text.png is not an image; use PNG, JPEG or a similar format",
-        "cut.png": "line 2: cut.png: the image is damaged (looked for it from ",
-        "wide.png": "line 2: wide.png is 1250 times as wide as it is high; cut it into pieces",
+        "": "input 2: empty; give the path of an image",
+        "none.png": "input 2: none.png: No such file or directory (looked for it from ",
+        "text.png": "input 2: text.png is not an image; use PNG, JPEG or a similar format",
+        "cut.png": "input 2: cut.png: the image is damaged (looked for it from ",
+        "wide.png": "input 2: wide.png is 1250 times as wide as it is high; cut it into pieces",
     }
     monkeypatch.chdir(tmp_path)
     for line, expected in cases.items():

@@ -59,7 +59,7 @@ def _check_refused(done, *parts: str) -> None:
         ([*TOY, "task.beam_size=0"], ["task.beam_size=0: choose 1 or more"]),
         ([*TOY, "pictures_format=jpg"], ["pictures_format=jpg: choose png, svg, pdf"]),
         (["stage=leaderboard", "run=.", "pictures_format=eps"], ["pictures_format=eps: choose png, svg"]),
-        ([*TOY, "trainer.precision=3"], ["trainer:", "precision"]),
+        ([*TOY, "trainer.precision=3"], ["trainer.precision=3 must be 64, 32, 16, ", " or null"]),
         (["model=multihead", "model.heads=0"], ["model.heads must be at least 1"]),
         (["model=nw", "callbacks=early_stopping"], ["callbacks=early_stopping needs a metric"]),
         (["model=nw", "callbacks.attention_maps.every=0"], ["callbacks.attention_maps", "at least 1"]),

@@ -152,3 +152,48 @@ def test_a_callback_is_one() -> None:
     callbacks = {"mine": {"_target_": "collections.Counter"}}
     with pytest.raises(LabError, match=r"^callbacks\.mine: Counter is not a pytorch_lightning\.Callback"):
         make_trainer({"trainer": node, "logger": {}, "callbacks": callbacks, "optimizer": None})
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "node", "line"),
+    [
+        (
+            "callbacks",
+            "mine",
+            1,
+            "callbacks.mine=1: write callbacks.mine._target_=..., with the path of a class",
+        ),
+        (
+            "logger",
+            "mine",
+            "bar",
+            "logger.mine=bar: write logger.mine._target_=..., with the path of a class",
+        ),
+        (
+            "callbacks",
+            "checkpoint",
+            {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint", "mode": "foo"},
+            "callbacks.checkpoint: `mode` can be min, max but got foo",
+        ),
+        (
+            "callbacks",
+            "checkpoint",
+            {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint", "mode": ["min"]},
+            "callbacks.checkpoint.mode=['min'] must be text",
+        ),
+        (
+            "callbacks",
+            "attention_maps",
+            {"_target_": "attention_lab.callbacks.AttentionMaps", "every": None},
+            "callbacks.attention_maps.every=null must be a whole number",
+        ),
+    ],
+)
+def test_a_callback_or_logger_that_cannot_be_made_is_named(
+    group: str, name: str, node: object, line: str
+) -> None:
+    trainer = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu"}
+    config = {"trainer": trainer, "callbacks": {}, "logger": {}, "optimizer": None, group: {name: node}}
+    with pytest.raises(LabError) as raised, blame_option(config):
+        make_trainer(config)
+    assert str(raised.value) == line

@@ -131,3 +131,47 @@ def test_an_error_of_a_library_that_user_code_called_keeps_its_traceback(
     config = {"model": {"_target_": "own_logging.Model"}, "logger": {"csv": CSV}}
     with pytest.raises(ZeroDivisionError), blame_option(config):
         own.log(CSVLogger(tmp_path, flush_logs_every_n_steps=0))
+
+
+@pytest.mark.parametrize(
+    ("part", "target", "option", "message"),
+    [
+        ("scoring", "attention_lab.attention.Additive", {"activation": []}, "activation=[] must be text"),
+        (
+            "scoring",
+            "attention_lab.attention.Gaussian",
+            {"width": {"a": 1}},
+            "width={'a': 1} must be a number or null",
+        ),
+        (
+            "scoring",
+            "attention_lab.attention.Gaussian",
+            {"learnable": None},
+            "learnable=null must be true or false",
+        ),
+        ("model", "attention_lab.models.Transformer", {"positions": 3}, "positions=3 must be text"),
+        (
+            "model",
+            "attention_lab.models.Transformer",
+            {"attention_dropout": None},
+            "attention_dropout=null must be a number",
+        ),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_named(
+    part: str, target: str, option: dict[str, Any], message: str
+) -> None:
+    config = {part: {"_target_": target, **option}}
+    passed = (4, 4) if part == "scoring" else (None, None)
+    with pytest.raises(LabError) as raised, blame_option(config):
+        instantiate({**config[part], "_args_": passed})
+    assert str(raised.value) == f"{part}.{message}"
+
+
+def test_a_file_that_is_no_text_is_named() -> None:
+    config = {"data": {"_target_": "attention_lab.data.Pairs", "file": ["a", "b"]}}
+    with (
+        pytest.raises(LabError, match=r"^data\.file=\['a', 'b'\] must be text or null$"),
+        blame_option(config),
+    ):
+        instantiate(config["data"]).setup()

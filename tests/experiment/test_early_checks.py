@@ -49,6 +49,7 @@ MISTAKES = [
 ]
 """Command lines and how their messages begin."""
 MORE_MISTAKES = [
+    ("model=multihead model.heads=7", "model.d_model=64 must be a multiple of model.heads=7"),
     ("resume=auto model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem theorem=scaling", "stage=theorem needs a theorem: choose experiment="),
@@ -125,6 +126,9 @@ def test_a_class_without_a_spec_is_left_to_itself(tmp_path: Path) -> None:
     check_data({"_target_": "my_package.Pairs", "file": missing})
     check_data({"_target_": "attention_lab.data.Graph8"})
     check_model({"_target_": "attention_lab.models.Transformer", "heads": "four"})
+    for file in (3, ["a"], {"a": 1}):
+        check_data({"_target_": "attention_lab.data.Pairs", "file": file})
+        check_data({"_target_": "attention_lab.data.CSVRegression", "file": file})
 
 
 @pytest.mark.parametrize(("package", "specs"), [(data, DATA_SPECS), (models, MODEL_SPECS)])

@@ -25,7 +25,10 @@ def test_a_run_without_validation_says_what_it_tests(
     callback.best_model_path = best
     metrics = dict.fromkeys(measured, 1.0)
     trainer: Any = SimpleNamespace(
-        checkpoint_callback=callback, callback_metrics=metrics, check_val_every_n_epoch=10
+        checkpoint_callback=callback,
+        callback_metrics=metrics,
+        check_val_every_n_epoch=10,
+        limit_val_batches=1.0,
     )
     warning = "no validation has measured validation/loss: there is no best.ckpt; the last weights are tested"
     assert no_best_checkpoint_warning(trainer) == (warning if warns else "")
@@ -34,6 +37,11 @@ def test_a_run_without_validation_says_what_it_tests(
         assert no_best_checkpoint_warning(trainer) == (
             "no validation has run with trainer.check_val_every_n_epoch=10: there is no best.ckpt; the last "
             "weights are tested"
+        )
+        trainer.limit_val_batches = 0
+        assert no_best_checkpoint_warning(trainer) == (
+            "no validation has run with trainer.limit_val_batches=0: there is no best.ckpt; the last weights "
+            "are tested"
         )
         metrics["validation/loss"] = 1.0  # of debug=fast_dev_run, which saves no checkpoint
         assert no_best_checkpoint_warning(trainer) == ""

@@ -45,7 +45,7 @@ def test_a_checkpoint_is_loaded_and_predicts(tmp_path: Path) -> None:
     content = _content(copy=True, tag_input=True)
     model = attention_lab.load(_saved(content, tmp_path / "mine.ckpt"))
     assert len(model.predict([LINE, "play\tV;3;SG;PRS"])) == 2
-    with pytest.raises(LabError, match="line 1: a line is lemma<TAB>tags"):
+    with pytest.raises(LabError, match="input 1: a line is lemma<TAB>tags"):
         model.predict(["walk"])
 
 

@@ -36,10 +36,12 @@ def test_a_tab_may_be_written_out_in_a_list() -> None:
     ]
 
 
-@pytest.mark.parametrize("inputs", [None, []])
-def test_no_inputs_are_refused(inputs: Any) -> None:
-    with pytest.raises(LabError, match="inputs"):
-        read_inputs(inputs, [] if inputs is None else ["inputs=[]"])
+@pytest.mark.parametrize(
+    ("inputs", "said"), [(None, "needs inputs"), ("", "needs inputs"), ([], "no inputs")]
+)
+def test_no_inputs_are_refused(inputs: Any, said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        read_inputs(inputs, [] if inputs is None else [f"inputs={inputs}"])
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_the_place_of_a_bad_line_is_named(
 ) -> None:
     for trained, line, said in (
         (_trained("lemma_tags"), "perav", "a line is lemma<TAB>tags"),
-        (_trained(), "a\tb", "contains a tab; give only the sources, one per line"),
+        (_trained(), "a\tb", "contains a tab; give only the source"),
     ):
         with pytest.raises(LabError) as raised:
             readable_lines(

@@ -51,7 +51,7 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["predict", "observe", "unseen_symbols"])
 def test_a_line_of_source_and_target_is_refused(trained: TrainedModel, method: str) -> None:
-    with pytest.raises(LabError, match=r"^line 2: contains a tab; give only the sources, one per line$"):
+    with pytest.raises(LabError, match=r"^input 2: contains a tab; give only the source$"):
         getattr(trained, method)(["cab", "a\tb"])
 
 
@@ -67,7 +67,7 @@ def test_unless_sources_may_have_tabs() -> None:
 def test_a_line_that_cannot_be_read_is_named_before_symbols_are() -> None:
     tagged = Tokenizer.of(Notation("lemma_tags"), ["ab"])
     trained = TrainedModel(Echo(nn.Identity(), TransductionCodec(tagged, tagged)))
-    with pytest.raises(LabError, match=r"^line 3: a line is lemma<TAB>tags; known forms may follow"):
+    with pytest.raises(LabError, match=r"^input 3: a line is lemma<TAB>tags; known forms may follow"):
         trained.unseen_symbols(["a\tN", "", "b"])
 
 

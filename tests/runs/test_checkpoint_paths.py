@@ -53,8 +53,7 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
         one_checkpoint("none.ckpt")
 
 
-@pytest.mark.parametrize("given", [None, 3])
-def test_what_is_no_path_is_rejected(given: Any) -> None:
-    kind = type(given).__name__
-    with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not a {kind}"):
+@pytest.mark.parametrize(("given", "kind"), [({}, "a dict"), (3, "an int")])
+def test_what_is_no_path_is_rejected(given: Any, kind: str) -> None:
+    with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not {kind}"):
         find_checkpoints(given)

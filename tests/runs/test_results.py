@@ -1,10 +1,13 @@
-"""The results on the console."""
+"""The results on the console and in `metrics.json`."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
 
-from attention_lab.runs.results import print_results
+from attention_lab.runs.results import print_results, write_metrics
+from attention_lab.runs.run_folder import read_metrics
 from attention_lab.text_tables import ConsoleTable
 
 
@@ -76,3 +79,26 @@ def test_the_name_of_a_folder_controls_neither_the_console_nor_a_shell(
     assert "a;b[bold]\ufffd[2J/metrics.json" in shown and "\x1b" not in shown
     assert f"tensorboard --logdir '{tmp_path}/a;b[bold]\ufffd[2J'" in shown
     assert f"--backend-store-uri 'sqlite:///{tmp_path}/a;b[bold]\ufffd[2J/mlflow.db'" in shown
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def test_numbers_that_json_does_not_have_are_null(tmp_path: Path) -> None:
+    write_metrics(tmp_path, {"test/perplexity": math.inf, "test/loss": math.nan, "fit/steps": 3.0})
+    text = (tmp_path / "metrics.json").read_text()
+    assert json.loads(text, parse_constant=_no_number) == {
+        "fit/steps": 3.0,
+        "test/loss": None,
+        "test/perplexity": None,
+    }
+    metrics = read_metrics(tmp_path / "metrics.json")
+    assert metrics.pop("fit/steps") == 3 and all(map(math.isnan, metrics.values())) and len(metrics) == 2
+
+
+def test_older_files_have_infinity_and_nan(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    file.write_text('{"test/perplexity": Infinity, "test/loss": NaN}')
+    metrics = read_metrics(file)
+    assert metrics["test/perplexity"] == math.inf and math.isnan(metrics["test/loss"])

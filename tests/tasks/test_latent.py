@@ -12,10 +12,12 @@ from torch import Tensor
 from toys import toy
 
 from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism, drawing
+from attention_lab.data import Reverse
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.sizes import EOS, PAD
+from attention_lab.tasks import Transduction
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 
 BATCH = TransductionBatch(
@@ -251,10 +253,14 @@ def test_very_many_samples_need_a_smaller_batch() -> None:
         monte_carlo_loss(_model(pooling), BATCH, pooling, _likelihood)
 
 
-def test_enumeration_needs_independent_steps() -> None:
-    pooling = Exact()
-    with pytest.raises(LabError, match=r"model\.wiring=luong model\.input_feeding=false"):
-        enumerated_loss(_model(pooling, wiring="bahdanau"), BATCH, pooling, _likelihood)
+@pytest.mark.parametrize("options", [{"wiring": "bahdanau"}, {"wiring": "luong", "input_feeding": True}])
+def test_enumeration_needs_independent_steps(options: dict[str, Any]) -> None:
+    """Said when the task is built: training has not started."""
+    data = Reverse(train_size=4, validation_size=4, test_size=4)
+    data.setup()
+    with pytest.raises(LabError, match=r"^pooling=exact .* model\.wiring=luong model\.input_feeding=false$"):
+        Transduction(_model(Exact(), **options), data.codec)
+    Transduction(_model(Exact(), wiring="luong"), data.codec)
 
 
 @pytest.mark.parametrize("objective", ["bound", "marginal"])

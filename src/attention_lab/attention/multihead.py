@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_multiple, check_number
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.fast.transforms import has_values
@@ -14,7 +14,6 @@ from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys, treats_heads_alike
 from attention_lab.attention.windows import Global
-from attention_lab.errors import LabError
 
 
 class MultiHead(nn.Module):
@@ -47,7 +46,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         check_mechanism(mechanism)
-        check_heads(size, heads, key_value_heads)
+        _check_heads(size, heads, key_value_heads)
         check_relative(relative)
         self.size, self.heads = size, heads
         self.key_value_heads = heads if key_value_heads is None else key_value_heads
@@ -239,14 +238,11 @@ def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
 
 
-def check_heads(size: int, heads: int, key_value_heads: int | None = None) -> None:
-    """Raise LabError for numbers below 1, and unless H divides d_model, and G divides H."""
-    check_number("model.d_model", size, least=1, whole=True)
-    check_number("model.heads", heads, least=1, whole=True)
-    if size % heads:
-        raise LabError(f"model.d_model={size} must be a multiple of model.heads={heads}")
-    if key_value_heads is None:
-        return
-    check_number("model.key_value_heads", key_value_heads, least=1, whole=True)
-    if heads % key_value_heads:
-        raise LabError(f"model.heads={heads} must be a multiple of model.key_value_heads={key_value_heads}")
+def _check_heads(size: int, heads: int, key_value_heads: int | None) -> None:
+    """Raise LabError for numbers below 1, and unless H divides the size, and G divides H."""
+    check_number("size", size, least=1, whole=True)
+    check_number("heads", heads, least=1, whole=True)
+    check_multiple("size", size, "heads", heads)
+    if key_value_heads is not None:
+        check_number("key_value_heads", key_value_heads, least=1, whole=True)
+        check_multiple("heads", heads, "key_value_heads", key_value_heads)

@@ -132,7 +132,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
-        if unknown and re.fullmatch(r"[\w-]*", choice):
+        if unknown and (re.fullmatch(r"[\w-]*", choice) or choice.startswith("{")):
             meant = _meant(group, choice, known, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")

@@ -224,6 +224,8 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         if not isinstance(value, Mapping):
             _reject_group_value(key, value, default)
         return
+    if isinstance(default, list) and isinstance(value, Mapping):
+        raise LabError(f"{key}={as_text(value)} must be a list, as in '{key}=[one,two]'")
     if not isinstance(default, bool | int | float) or (value is None and "." in key):
         return  # null often turns something off; the class decides
     if isinstance(default, bool):

@@ -89,6 +89,6 @@ def _number(config: DictConfig, key: str) -> float | None:
     if isinstance(value, str) and key not in TIMES:
         decoded = f'{key}="${{oc.decode:${{oc.env:NAME}}}}"'
         raise LabError(
-            f"{key}: {value[:40]!r} is text, not a number: write {decoded} for a variable of the environment"
+            f"{key}: {value[:40]!r} is text, not a number; for a variable of the environment, write {decoded}"
         )
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -17,10 +17,12 @@ from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
+from attention_lab.commandline.overrides import as_text
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
+from attention_lab.experiment.build_errors import checked_trainer_options
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import KIND_OF_DATA, Sizes
@@ -156,7 +158,7 @@ def _sizes(kept: Config) -> Sizes:
 
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Make Lightning's trainer with its loggers, the configured callbacks and `more`."""
-    options = dict(config["trainer"])
+    options = checked_trainer_options(config["trainer"])
     check_devices(options)
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, and would wait for them forever.
@@ -165,13 +167,13 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             "copies would hang: choose trainer.strategy=ddp"
         )
     _use_gradient_views()
+    loggers = [_named(f"logger.{name}", node) for name, node in config["logger"].items()]
+    callbacks = [_callback(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
+    folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
+    files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
+    options["plugins"] = [*(options.get("plugins") or []), files]
     try:
-        loggers = [_make(node)() for node in config["logger"].values()]
-        callbacks = [_callback(name, node) for name, node in config["callbacks"].items()]
-        callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
-        folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
-        files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
-        options["plugins"] = [*(options.get("plugins") or []), files]
         trainer: pl.Trainer = _make(options)(
             callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )
@@ -184,12 +186,22 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     return trainer
 
 
-def _callback(name: str, node: Config) -> pl.Callback:
+def _callback(path: str, node: Config) -> pl.Callback:
     """Make a callback. Raises LabError for any other object, on which Lightning would fail later."""
-    made = _make(node)()
+    made = _named(path, node)
     if not isinstance(made, pl.Callback):
-        raise LabError(f"callbacks.{name}: {type(made).__name__} is not a pytorch_lightning.Callback")
+        raise LabError(f"{path}: {type(made).__name__} is not a pytorch_lightning.Callback")
     return made
+
+
+def _named(path: str, node: object) -> Any:
+    """Make a callback or a logger. Raises LabError, naming it, if it has no class, or refuses its options."""
+    if not isinstance(node, Mapping):
+        raise LabError(f"{path}={as_text(node)}: write {path}._target_=..., with the path of a class")
+    try:
+        return _make(node)()
+    except (MisconfigurationException, ModuleNotFoundError) as error:
+        raise LabError(f"{path}: {first_line(error)}") from None
 
 
 def check_devices(options: Mapping[str, Any]) -> None:

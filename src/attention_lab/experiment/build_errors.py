@@ -12,8 +12,10 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
+from attention_lab.argument_checks import allowed_types, alternatives
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
+from attention_lab.commandline.overrides import as_text
 from attention_lab.constructor_options import closest
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
 from attention_lab.experiment.target_errors import explain_target, missing_target
@@ -120,16 +122,16 @@ def _unknown_option(text: str) -> str | None:
     return found and found[1]
 
 
-def _options(target: str) -> set[str]:
+def _options(target: str) -> dict[str, inspect.Parameter]:
     """The options of a class, including those it passes on to its base classes."""
-    names: set[str] = set()
+    found: dict[str, inspect.Parameter] = {}
     made = get_object(target)
     for kind in made.__mro__ if isinstance(made, type) else (made,):
         parameters = inspect.signature(kind).parameters
-        names |= parameters.keys()
+        found = {**parameters, **found}
         if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             break
-    return names
+    return found
 
 
 def check_typed_option(part: str, option: str, target: str) -> None:
@@ -143,6 +145,32 @@ def check_typed_option(part: str, option: str, target: str) -> None:
         return
     if option not in known:
         raise LabError(_no_option(part, option, target))
+
+
+def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the trainer, with 0 and 1 as booleans where it takes no other numbers.
+
+    Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
+
+    Raises:
+        LabError: an option has a type that Lightning's Trainer is not annotated with; it would ignore some
+            such values, and fail on others without naming the option.
+    """
+    for group in ("callbacks", "logger"):
+        if group in options:
+            raise LabError(f"trainer.{group} has no effect: choose {group}=... instead")
+    checked = dict(options)
+    target = options.get("_target_")
+    known = _options(target) if target == "pytorch_lightning.Trainer" else {}
+    for name, value in options.items():
+        if name not in known or isinstance(value, Mapping):
+            continue
+        kinds = alternatives(known[name].annotation)
+        if bool in kinds and int not in kinds and value in (0, 1):
+            checked[name] = bool(value)
+        elif allowed := allowed_types(value, known[name].annotation):
+            raise LabError(f"trainer.{name}={as_text(value)} must be {allowed}")
+    return checked
 
 
 def _not_an_option(part: str, option: str, target: str, configured: Sequence[str]) -> str:
@@ -160,7 +188,7 @@ def _not_an_option(part: str, option: str, target: str, configured: Sequence[str
 
 
 def _no_option(part: str, option: str, target: str) -> str:
-    near = closest(option, _options(target) - set(PASSED.get(part, ())))
+    near = closest(option, _options(target).keys() - set(PASSED.get(part, ())))
     hint = f"did you mean {part}.{near}? Or " if near else ""
     return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
 
@@ -196,6 +224,8 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         )
     if unknown:
         return _not_an_option(part, unknown, target, configured)
+    if wrong := _wrong_type(part, config, target):
+        return wrong
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
@@ -204,6 +234,17 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
     ]
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
+
+
+def _wrong_type(part: str, config: Mapping[str, Any], target: str) -> str:
+    """What the only option of a wrong type must be, as its class is annotated; empty if there is none."""
+    known = _options(target)
+    wrong = [
+        f"{part}.{name}={as_text(value)} must be {allowed}"
+        for name, value in lookup(config, *part.split(".")).items()
+        if name in known and (allowed := allowed_types(value, known[name].annotation))
+    ]
+    return wrong[0] if len(wrong) == 1 else ""
 
 
 def _not_measured(text: str) -> LabError | None:

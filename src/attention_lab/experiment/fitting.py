@@ -135,7 +135,8 @@ def no_best_checkpoint_warning(trainer: pl.Trainer) -> str:
         return ""
     if callback.monitor is None:
         measured = any(name.startswith("validation/") for name in trainer.callback_metrics)
-        missing = f"run with trainer.check_val_every_n_epoch={trainer.check_val_every_n_epoch}"
+        option = "check_val_every_n_epoch" if trainer.limit_val_batches else "limit_val_batches"
+        missing = f"run with trainer.{option}={getattr(trainer, option)}"
     else:
         measured = callback.monitor in trainer.callback_metrics
         missing = f"measured {callback.monitor}"

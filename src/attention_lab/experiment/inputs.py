@@ -68,7 +68,7 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
     Raises:
         LabError: there are no lines, or they cannot be read.
     """
-    if inputs is None:
+    if inputs is None or inputs == "":
         raise LabError(
             "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
         )

@@ -202,11 +202,11 @@ class TrainedModel(Generic[TaskT]):
             return
         for number, line in enumerate(lines, start=1):
             if "\t" in line and line.strip():
-                raise LineError(number, "contains a tab; give only the sources, one per line")
+                raise LineError(number, "contains a tab; give only the source")
 
 
 def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
-    """The symbols of a line; none if it is empty. Raises LabError, naming the line."""
+    """The symbols of an input; none if it is empty. Raises LineError."""
     try:
         return tokenizer.tokens(line) if line.strip() else ()
     except LabError as error:

@@ -66,14 +66,8 @@ class EncoderDecoder(TransductionModel):
     ) -> tuple[Float[Tensor, "B T S"], Float[Tensor, "B T S V"]]:
         """The probability of every source position at each step, and the logits if only that one is attended.
 
-        Raises:
-            LabError: steps depend on earlier attention, so that positions cannot be enumerated step by step.
+        Available only if `decoder.steps_are_independent`.
         """
-        if not self.decoder.steps_are_independent:
-            raise LabError(
-                "pooling=exact enumerates positions at each step, but here the steps depend on each other: "
-                "set model.wiring=luong model.input_feeding=false"
-            )
         probability, logits, _ = self.decoder.enumerate(shifted(target), self.start(source, source_lengths))
         return probability, logits
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, is_folder, is_there, matches_in
 from attention_lab.run_files import BEST, CHECKPOINTS
@@ -24,8 +25,8 @@ def find_checkpoints(given: Paths) -> list[Path]:
     """
     argument: object = given
     if not isinstance(argument, str | Path | Sequence):
-        kind = type(given).__name__
-        raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not a {kind}")
+        kind = kind_of(given)
+        raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not {kind}")
     several = [given] if isinstance(given, str | Path) else given
     paths = [
         _best(path) if is_folder(path) else path

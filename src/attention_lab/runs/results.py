@@ -1,6 +1,7 @@
 """Write a run's configuration and `metrics.json`, and print its results."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -51,8 +52,9 @@ _UNLIMITED = 10_000
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
-    """Write `metrics.json` with sorted keys."""
-    write_atomically(folder / METRICS, json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
+    """Write `metrics.json` with sorted keys; JSON has no NaN and no infinity, so they are null."""
+    values = {name: value if math.isfinite(value) else None for name, value in sorted(metrics.items())}
+    write_atomically(folder / METRICS, json.dumps(values, indent=2) + "\n")
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:

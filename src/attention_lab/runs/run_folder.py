@@ -236,7 +236,11 @@ def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
 
 
 def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
-    """Read the numbers in a `metrics.json`. Raises LabError, naming `label` or the file, if it is damaged."""
+    """Read the numbers in a `metrics.json`, of which null is NaN.
+
+    Raises:
+        LabError: it is damaged; the message names `label` or the file.
+    """
     label = label or path.name
     if not is_there(path):
         raise LabError(f"no {label}: the run was stopped or killed, or is still running")
@@ -246,10 +250,10 @@ def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
     if len(metrics) > MOST_METRICS:
         raise LabError(f"{label} has more than {MOST_METRICS:,} metrics, more than any run has")
     for name, value in metrics.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
             raise LabError(f"{label}: {one_line(name)} is {str(value)[:40]!r}, not a number")
     try:
-        return {name: _metric(float(value)) for name, value in metrics.items()}
+        return {name: _metric(math.nan if value is None else float(value)) for name, value in metrics.items()}
     except OverflowError:
         raise LabError(f"{label} contains a number that is too large") from None
 

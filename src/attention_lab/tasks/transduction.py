@@ -30,7 +30,7 @@ from attention_lab.tasks.errors.scored_examples import (
     score_examples,
 )
 from attention_lab.tasks.losses.guidance import guidance_loss
-from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.latent import check_enumeration, enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.loss_weights import check_loss_weights
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.pictures import save_pictures
@@ -100,6 +100,8 @@ class Transduction(SequenceGeneration, Task):
         if text_metrics:
             check_sacrebleu()
         check_label_smoothing(label_smoothing)
+        if isinstance(model, EncoderDecoder):
+            check_enumeration(model)
         check_loss_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance

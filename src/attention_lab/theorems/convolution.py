@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention import Constant, Mechanism, MultiHead, recording
 from attention_lab.attention.positions import Quadratic
 from attention_lab.errors import LabError
@@ -65,6 +66,9 @@ class ConvolutionEquivalence:
     ) -> None:
         for padding in paddings:
             frame(padding, 1)
+        for kernel in kernels:
+            check_number("theorem.kernels", kernel, least=1, whole=True)
+        check_number("theorem.sharpness", sharpness)
         if min(grid) < max(kernels):
             raise LabError(f"theorem.grid={list(grid)} must be at least as large as the largest kernel")
         self.kernels, self.paddings, self.channels, self.grid = kernels, paddings, channels, tuple(grid)

@@ -58,9 +58,9 @@ def test_lines_to_predict_and_back(tmp_path: Path) -> None:
     for line in ("gehen\tV;PST;1", "gehen\tV;PRS;1\tgehst\tV;PRS;2"):
         batch = codec.encode([line])
         assert codec.source_text(batch.source[0]) == line
-    with pytest.raises(LabError, match=r"line 3: a line is lemma<TAB>tags"):
+    with pytest.raises(LabError, match=r"^input 3: a line is lemma<TAB>tags"):
         codec.encode(["gehen"], first=3)
-    with pytest.raises(LabError, match=r"line 1: a tag is empty in 'V;;PST'"):
+    with pytest.raises(LabError, match=r"^input 1: a tag is empty in 'V;;PST'"):
         codec.encode(["gehen\tV;;PST"])
 
 

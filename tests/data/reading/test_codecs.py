@@ -158,15 +158,15 @@ def test_lines_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("codec", "line", "expected"),
     [
-        (NUMBERS, "1", "line 2: 1 number, but 2 are needed: x, z"),
-        (ONE_NUMBER, "1 2", "line 2: 2 numbers, but 1 is needed: x"),
-        (ONE_NUMBER, "", "line 2: no numbers, but 1 is needed: x"),
-        (NUMBERS, "1,two", "line 2: 'two' should be a finite number, such as 1.5"),
-        (TRANSDUCTION, "\n", "line 2: the line is empty; at least one symbol is needed"),
-        (TEXTS, "", "line 2: the line is empty; at least one symbol is needed"),
-        (TEXTS, "ababa", "line 2: 5 characters, but the model reads at most 4 (data.max_length)"),
-        (VECTORS, "1 2 3", "line 2: 3 numbers, but 2 x 3 are needed"),
-        (VECTORS, "1", "line 2: 1 number, but 2 x 3 are needed"),
+        (NUMBERS, "1", "input 2: 1 number, but 2 are needed: x, z"),
+        (ONE_NUMBER, "1 2", "input 2: 2 numbers, but 1 is needed: x"),
+        (ONE_NUMBER, "", "input 2: no numbers, but 1 is needed: x"),
+        (NUMBERS, "1,two", "input 2: 'two' should be a finite number, such as 1.5"),
+        (TRANSDUCTION, "\n", "input 2: empty; at least one symbol is needed"),
+        (TEXTS, "", "input 2: empty; at least one symbol is needed"),
+        (TEXTS, "ababa", "input 2: 5 characters, but the model reads at most 4 (data.max_length)"),
+        (VECTORS, "1 2 3", "input 2: 3 numbers, but 2 x 3 are needed"),
+        (VECTORS, "1", "input 2: 1 number, but 2 x 3 are needed"),
     ],
 )
 def test_bad_lines(codec: Codec, line: str, expected: str) -> None:
@@ -189,7 +189,7 @@ def test_names_of_a_model_of_others_cannot_control_a_terminal(name: str) -> None
     columns = RegressionCodec([name, "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
     graph = NodeCodec([name, "b"], ["no", "yes"], [[0, 1]])
     for codec in (columns, graph):
-        with pytest.raises(LabError, match=r"^line 1: ") as error:
+        with pytest.raises(LabError, match=r"^input 1: ") as error:
             codec.encode(["c"])
         assert str(error.value).isprintable()
         assert len(str(error.value)) < 5000

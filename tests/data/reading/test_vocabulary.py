@@ -64,7 +64,7 @@ def test_lower_case_is_made_on_request() -> None:
 
 @pytest.mark.parametrize("line", ["", "\n", "  \t "])
 def test_an_empty_line_is_refused(line: str) -> None:
-    with pytest.raises(LabError, match="the line is empty"):
+    with pytest.raises(LabError, match=r"^empty; at least one symbol"):
         Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line)
 
 

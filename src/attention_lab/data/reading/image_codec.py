@@ -168,7 +168,7 @@ class ImageCodec(BaseCodec):
         def read(line: str) -> Tensor:
             """The image that a line names."""
             if not line.strip():
-                raise LabError("the line is empty; give the path of an image")
+                raise LabError("empty; give the path of an image")
             return reader.read(Path(line.strip()))
 
         images = Images(encode_lines(lines, first, read))

@@ -233,7 +233,7 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without `EOS`. Raises LabError if it cannot be read, or there are none."""
         if not text.strip():
-            raise LabError("the line is empty; at least one symbol is needed")
+            raise LabError("empty; at least one symbol is needed")
         return self.ids(self.tokens(text))
 
     def ids(self, tokens: Sequence[str]) -> list[int]:

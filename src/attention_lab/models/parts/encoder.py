@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.fast.packed import Packing, make_packing
 from attention_lab.attention.masks import keeps_all
-from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.activation_checkpointing import run_layer
@@ -93,7 +92,6 @@ class Encoder(nn.Module):
     def __init__(self, mechanism: Mechanism, spec: EncoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
-        check_heads(size, heads, spec.key_value_heads)
         self.causal = spec.causal
         self.checkpointing = spec.checkpointing
         self.positions = make_absolute(spec.positions, size, spec.length)

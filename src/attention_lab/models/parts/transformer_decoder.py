@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
-from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.models.parts.activation_checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding, symbol_logits
@@ -94,7 +93,6 @@ class TransformerDecoder(nn.Module):
     def __init__(self, mechanism: Mechanism, vocabulary: int, spec: DecoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
-        check_heads(size, heads)
         self.checkpointing = spec.checkpointing
         self.embedding = ScaledEmbedding(vocabulary, size, spec.scale_embedding)
         self.positions = make_absolute(spec.positions, size, LENGTH)

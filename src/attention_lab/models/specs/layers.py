@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attention_lab.argument_checks import check_counts
+from attention_lab.argument_checks import check_counts, check_multiple
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,8 @@ class LayerSpec:
         attention_dropout: dropout probability on the attention weights.
 
     Raises:
-        LabError: a size is below 1, or `layers` is below 0.
+        LabError: a size is below 1, `layers` is below 0, `d_model` is not a multiple of `heads`, or `heads`
+            not one of `key_value_heads`.
     """
 
     d_model: int
@@ -36,6 +37,10 @@ class LayerSpec:
     def __post_init__(self) -> None:
         check_counts("model", 1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
         check_counts("model", 0, layers=self.layers)
+        check_multiple("model.d_model", self.d_model, "model.heads", self.heads)
+        if self.key_value_heads is not None:
+            check_counts("model", 1, key_value_heads=self.key_value_heads)
+            check_multiple("model.heads", self.heads, "model.key_value_heads", self.key_value_heads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from attention_lab.attention.gradient_estimators import (
     reward_to_go,
 )
 from attention_lab.data.reading.batches import TransductionBatch
+from attention_lab.errors import LabError
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
 from attention_lab.tasks.sequence_generation import check_sequences
@@ -62,6 +63,15 @@ def monte_carlo_loss(
     if pooling.baseline == "moving_average":
         pooling.average.lerp_(mean.detach(), 1 - pooling.decay)
     return -((surrogate + pooling.entropy * entropy) * mask).sum() / symbols, -mean.detach()
+
+
+def check_enumeration(model: EncoderDecoder) -> None:
+    """Raise LabError if positions must be enumerated, but steps depend on earlier attention."""
+    if isinstance(model.latent, Exact) and not model.decoder.steps_are_independent:
+        raise LabError(
+            "pooling=exact enumerates positions at each step, but here the steps depend on each other: "
+            "set model.wiring=luong model.input_feeding=false"
+        )
 
 
 def enumerated_loss(
