@@ -5,8 +5,8 @@ import { isPicture } from "./pixels.js";
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
-/** A tag is `example/module`; everything before the first slash names the example. */
-function split(tag) {
+/** The two parts of a tag, at its first slash: the example and its module, or a part of the data and its metric. */
+export function splitTag(tag) {
   const at = tag.indexOf("/");
   return at < 0 ? [tag, ""] : [tag.slice(0, at), tag.slice(at + 1)];
 }
@@ -18,7 +18,7 @@ export class Catalogue {
     for (const run of Object.keys(runs).sort(natural)) {
       const examples = new Map();
       for (const tag of Object.keys(runs[run]).sort(natural)) {
-        const [example, module] = split(tag);
+        const [example, module] = splitTag(tag);
         if (!examples.has(example)) examples.set(example, new Map());
         const { steps, wall_times: times = [], input = "", shape = null } = runs[run][tag];
         if (steps.length) examples.get(example).set(module, { tag, steps, times, input, shape });
