@@ -1,6 +1,6 @@
 /** Everything there is to see: runs, their examples, modules and steps. */
 
-import { distinct } from "./labels.js";
+import { distinct, extremes } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
@@ -29,6 +29,17 @@ export class Catalogue {
 
   runs() {
     return [...this.tree].filter(([, examples]) => examples.size).map(([run]) => run);
+  }
+
+  /** The run that was started last, or the first of those whose times are unknown; "" without runs. */
+  newest() {
+    const begun = (run) => {
+      const modules = [...this.tree.get(run).values()].flatMap((found) => [...found.values()]);
+      return extremes(modules.map(({ times }) => times[0] ?? 0))[0];
+    };
+    const runs = this.runs();
+    const starts = runs.map(begun);
+    return runs[starts.indexOf(extremes(starts)[1])] ?? "";
   }
 
   /** @returns {Map<string, string>} a short name for each run; see `distinct` */
