@@ -164,7 +164,7 @@ def test_a_model_of_ones_own_with_a_tensor() -> None:
 
 
 def test_scores_in_place_of_weights_are_warned_of() -> None:
-    for scores in (WEIGHTS - 1, WEIGHTS + 1):
+    for scores in (WEIGHTS - 1, WEIGHTS + 1, np.where(WEIGHTS > 0.5, np.nan, WEIGHTS + 1)):
         with pytest.warns(UserWarning, match="weights of m outside 0 to 1 are clipped: .* not the scores"):
             attention_lab.show({"m": scores})
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from toys import toy
 
-from attention_lab.attention import ScaledDot, recording
-from attention_lab.data import Reverse
+from attention_lab.attention import Additive, ScaledDot, recording
+from attention_lab.data import DigitStrips, Reverse
 from attention_lab.metrics import AlignmentMeasures
-from attention_lab.models import Transformer
-from attention_lab.tasks import Transduction
+from attention_lab.models import ImageToSequence, Transformer
+from attention_lab.tasks import Transduction, sequence_generation
 
 
 @pytest.fixture
@@ -40,6 +40,25 @@ def test_an_observation_labels_each_attention_by_its_sides(data: Reverse) -> Non
                 assert (rows, columns) == (written, source)
             assert heads.shape == (2, len(rows), len(columns))
             torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
+
+
+def test_of_a_long_output_for_an_image_the_first_symbols_are_observed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that never ends writes three symbols for each pixel, each with a weight for every cell."""
+    strips = DigitStrips(train_size=1, validation_size=2, test_size=1)
+    strips.setup()
+    task = Transduction(toy(ImageToSequence, Additive, strips.codec.sizes), strips.codec).eval()
+    batch = strips.probe(2)
+    written = torch.full((2, 9), strips.codec.target.vocabulary.ids(["7"])[0])
+    monkeypatch.setattr(task, "decode", lambda _: written)
+    every = task.observe(batch)
+    assert [len(one.records[0].queries) for one in every] == [9, 9]
+    cells = max(len(one.records[0].keys) for one in every)
+    monkeypatch.setattr(sequence_generation, "MOST_WEIGHTS", 4 * cells + 1)
+    for few, all_of_them in zip(task.observe(batch), every, strict=True):
+        assert (few.output, list(few.records[0].queries)) == ("7" * 9, ["7"] * 4)
+        torch.testing.assert_close(few.records[0].weights, all_of_them.records[0].weights[:, :4])
 
 
 @pytest.mark.parametrize("layer", [0, 2])

@@ -240,3 +240,30 @@ def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any
     )
     tops = "[...document.querySelectorAll('.al-module:first-child .al-tile')].map((one) => one.offsetTop)"
     assert len(set(browser.run(tops))) == 1
+
+
+def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
+    browser: Browser, serving: Any, tmp_path: Path
+) -> None:
+    logs, labels = tmp_path / "logs", list("abc")
+    names = [
+        f"{model}/reverse_{scoring}"
+        for model in ("cnn", "lm", "rnn")
+        for scoring in ("dot", "cosine", "bilinear", "mlp")
+    ]
+    for place, name in enumerate(names):
+        log = Log(logs / name, start=1000.0 if name == "lm/reverse_dot" else 1.0 + place)
+        for step in (0, 5000) if name == "cnn/reverse_dot" else (0,):  # it was started first and ended last
+            add_attention(log, "example 1/decoder", _weights(3, 3), labels, labels, step)
+        log.close()
+    chosen = "document.querySelector('[aria-label=\"run A\"]').value"
+    with serving(logs, tmp_path / "output") as server:
+        page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
+        browser.open(page)
+        assert browser.run(chosen) == "lm/reverse_dot"
+        browser.run("new Promise((done) => setTimeout(done, 300))")  # the address would follow a moment later
+        assert "run=" not in browser.run(
+            "decodeURIComponent(location.href)"
+        )  # a later run is shown when it is reloaded
+        browser.press("s")
+        browser.wait("decodeURIComponent(location.href).includes('run=lm%2Freverse_dot')")

@@ -1,5 +1,6 @@
 """What `add_attention` takes, and what it leaves in the log."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,22 @@ def test_tensors_of_any_float_type(dtype: torch.dtype, tmp_path: Path) -> None:
     if dtype != torch.float8_e4m3fn:
         weights.requires_grad_()
     assert np.allclose(_add(tmp_path, weights, QUERIES, KEYS, 0).weights, WEIGHTS.numpy(), atol=1e-5)
+
+
+def test_weights_that_are_clipped_are_warned_of_once(tmp_path: Path) -> None:
+    nan = torch.tensor([[[float("nan"), 0]]])  # not finite, which the tab shows, but within the range
+    with SummaryWriter(tmp_path) as writer, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        hidden = {"mask": WEIGHTS == 1}
+        for step in range(3):
+            add_attention(writer, "scores", 9 * WEIGHTS - 4 + nan, QUERIES, KEYS, step)
+            add_attention(writer, "weights", 1.001 * WEIGHTS + nan, QUERIES, KEYS, step)
+            add_attention(writer, "masked", WEIGHTS.where(WEIGHTS == 1, -1e9), QUERIES, KEYS, step, **hidden)
+    (warning,) = caught
+    assert str(warning.message) == (
+        "add_attention: weights outside 0 to 1 are clipped: give weights, not the scores before the softmax"
+    )
+    assert warning.filename == __file__
 
 
 @pytest.mark.parametrize(

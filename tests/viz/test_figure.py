@@ -125,6 +125,11 @@ def test_matrices_of_different_sizes_keep_their_own_labels() -> None:
         assert box.width / keys == pytest.approx(box.height / queries, rel=0.01)
 
 
+def test_labels_may_be_numbers() -> None:
+    for keys in (range(5), np.arange(5), torch.arange(5).tolist()):
+        assert ticks(panels(show_heatmaps(WEIGHTS[0, 0], keys=keys))[0], "x") == list("01234")
+
+
 UNEVEN = [np.full(shape, 0.5) for shape in ((5, 7), (9, 4), (3, 12), (2, 2))]
 OWN = [
     [[f"{start}-{'x' * (place % 7)}{place}" for place in range(one.shape[axis])] for one in UNEVEN]
@@ -219,8 +224,11 @@ def test_a_notebook_shows_the_figure_and_files_can_be_written(tmp_path: Path) ->
             {"titles": ["a", "b"]},
             "2 titles: give one for each of 6 matrices or of 3 columns",
         ),
-        (WEIGHTS, {"queries": KEYS}, r"there are \[5, 5, 5, 5, 5, 5\] labels, but the matrices have \[4, 4"),
-        (WEIGHTS, {"keys": [KEYS]}, r"there are \[5\] labels, but the matrices have \[5, 5"),
+        (WEIGHTS, {"queries": KEYS}, "queries: the number of labels must be 4, not 5$"),
+        (WEIGHTS[0, 0], {"keys": QUERIES}, "keys: the number of labels must be 5, not 4$"),
+        (WEIGHTS, {"keys": [KEYS]}, "keys: the number of lists must be 6, one for each matrix, not 1$"),
+        (WEIGHTS, {"keys": [KEYS] * 5 + [QUERIES]}, "keys of matrix 6: .* must be 5, not 4"),
+        ([np.ones((4, 5)), np.ones((4, 3))], {"keys": KEYS}, "keys of matrix 2: .* must be 3, not 5$"),
         (WEIGHTS, {"columns": -1}, r"columns=-1: give 1 or more"),
     ],
 )

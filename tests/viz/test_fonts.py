@@ -103,3 +103,16 @@ def test_first_font_with_all_characters_or_else_with_most(monkeypatch: pytest.Mo
     assert font_for("漢字") == "cjk"
     assert font_for("漢字λ") == "cjk"
     assert font_for("cλ") == "latin"
+
+
+def test_a_row_of_pixels_is_drawn_as_squares_of_grey() -> None:
+    mask = label_mask("·░▒▓█", 13)
+    height, width = mask.shape
+    assert (height, width) == (label_mask("A", 13).shape[0], 5 * 10)
+    middle = mask[height // 2].reshape(5, 10)
+    assert (middle == middle[:, :1]).all()  # the characters of a font are patterns of dots
+    assert middle[:, 0].tolist() == sorted(set(middle[:, 0].tolist())) and middle[-1, 0] == 255
+    assert 0 < middle[0, 0] < 30  # paper is visible, too
+    assert label_mask("·░▒▓█" * 9, 13, 96).shape[1] <= 96
+    for text in ("█", "░A▒▓█", "···"):
+        assert label_mask(text, 13).tolist() != label_mask("·░▒▓█", 13).tolist()

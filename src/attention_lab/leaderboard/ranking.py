@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from attention_lab.commandline.overrides import as_text
-from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options
+from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options, telling_options
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
 from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job
@@ -77,15 +77,20 @@ class Block:
         """The options in which its settings differ."""
         return distinguishing_options([row.setting for row in self.rows])
 
+    @cached_property
+    def named_keys(self) -> list[str]:
+        """The options that name its settings."""
+        return telling_options([row.setting for row in self.rows])
+
     def name(self, row: Ranked) -> str:
-        """A short name for a setting: its distinguishing options; if there is only one, just its value."""
+        """A short name for a setting: as described; if there is only one option, just its value."""
         if len(self.keys) == 1:
             return as_text(row.setting.options[self.keys[0]])
         return self.describe(row)
 
     def describe(self, row: Ranked) -> str:
-        """A setting's distinguishing options, as on the command line."""
-        return row.setting.describe(self.keys)
+        """A setting's distinguishing options, or some of very many, as on the command line."""
+        return row.setting.describe(self.named_keys)
 
     def named(self, verdict: Verdict) -> list[Ranked]:
         """The settings with a verdict, in order."""
@@ -221,6 +226,8 @@ def _statements(block: Block) -> list[str]:
                 f"{block.describe(row)} compared over {row.shared.named}, which both have: "
                 f"{number(row.shared.mean)}, against {number(row.shared.best)} for the best"
             )
+    if (some := len(block.named_keys)) < (count := len(block.keys)):
+        parts.append(f"settings are named by {some} of the {count} options in which they differ")
     if any(row.versus is not None and row.versus.n == 1 for row in (*tied, *worse)):
         parts.append("with one seed, this holds only for these trained models")
     if any(row.versus is not None and row.versus.certain for row in (*tied, *worse)):

@@ -28,6 +28,8 @@ BOUNDS = {
 }
 """Ranges of metrics, by name ending. Edits can outnumber a reference's symbols, so a rate may exceed 1."""
 
+MOST_NAMED = 4
+"""Most options by which settings are named and listed on the console."""
 MOST_OPTIONS = 5_000
 """Maximum number of different options of the compared runs together; hundreds are usual."""
 
@@ -120,6 +122,20 @@ def distinguishing_options(found: Sequence[Setting]) -> list[str]:
     """All options in which the settings differ; naming fewer would suggest that the others are the same."""
     options = found[0].options if found else ()
     return [key for key in options if len({as_text(setting.options[key]) for setting in found}) > 1]
+
+
+def telling_options(found: Sequence[Setting]) -> list[str]:
+    """The options by which settings are named: of many, some that tell apart as many settings as possible."""
+    keys = distinguishing_options(found)
+    if len(keys) <= MOST_NAMED:
+        return keys
+    chosen, names = list[str](), [""] * len(found)
+    for key in keys:
+        longer = [f"{name} {as_text(one.options[key])}" for name, one in zip(names, found, strict=True)]
+        if len(set(longer)) > len(set(names)):
+            chosen, names = [*chosen, key], longer
+    chosen = [*chosen, *(key for key in keys if key not in chosen)][:MOST_NAMED]
+    return [key for key in keys if key in chosen]
 
 
 def _given_value(job: Job, key: str) -> str:

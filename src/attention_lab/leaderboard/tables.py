@@ -13,7 +13,7 @@ from rich.table import Table
 from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.failures import Failure, list_failures
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
-from attention_lab.leaderboard.settings import COSTS, Setting
+from attention_lab.leaderboard.settings import COSTS, MOST_NAMED, Setting, telling_options
 from attention_lab.runs.results import COUNTS
 from attention_lab.text_tables import (
     counted,
@@ -94,20 +94,22 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
 
     Args:
         section: the table.
-        brief: for a narrow console: fewer metrics, and only the means of all but the first.
+        brief: for a narrow console: fewer options, fewer metrics, and only the means of all but the first.
     """
+    many = brief and len(section.keys) > MOST_NAMED
+    keys = telling_options([row.setting for row in section.rows]) if many else section.keys
     first, *others = (name for name in section.metrics if not (brief and name in section.aside))
     compared = [metric_name(first), INTERVAL, "against the best", "p"]
-    header = [*section.keys, "n", *compared, *map(metric_name, others)]
+    header = [*keys, "n", *compared, *map(metric_name, others)]
     lines = []
     for row, alone in [(row, len(block.rows) == 1) for block in section.blocks for row in block.rows]:
         n, mean, *_ = row.setting.estimate(first)
-        named = [as_text(row.setting.options[key]) for key in section.keys]
+        named = [as_text(row.setting.options[key]) for key in keys]
         further = [_mean(row.setting, name, bare=brief or name in COSTS) for name in others]
         interval = _range(mean, *row.setting.interval(first))
         against = ("", "") if alone else _against(row, mean)
         lines.append([*named, str(n), _mean(row.setting, first), interval, *against, *further])
-    most = len(section.keys) + 1
+    most = len(keys) + 1
     kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
     return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
 
@@ -148,25 +150,29 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
         header, lines = tabulate(section, brief=True)
         heading = " · ".join(filter(None, (title or count([section]), section.name)))
         best = [row.verdict == "best" for row in section.rows]
-        columns = len(header)
+        columns, first = len(header), header.index("n")
         table = _table(header, lines, best)
-        while columns > len(section.keys) + _LEAST and not _fits(table, console, section):
+        while columns > first + _LEAST and not _fits(table, console, first):
             columns -= 1
             table = _table(header[:columns], [line[:columns] for line in lines], best)
         # The title of a table would be broken at its width.
         console.print(printable(heading, 3000), style="bold", markup=False, highlight=False, soft_wrap=True)
         console.print(table)
-        if left_out := [name for name in tabulate(section)[0] if name not in header[:columns]]:
-            note = f"not shown, but in leaderboard.md and leaderboard.csv: {', '.join(left_out)}"
+        left_out = [name for name in tabulate(section)[0] if name not in header[:columns]]
+        named = [name for name in left_out if name not in section.keys]
+        if options := len(left_out) - len(named):
+            named = [counted(options, "option"), *named]
+        if named:
+            note = f"not shown, but in leaderboard.md and leaderboard.csv: {', '.join(named)}"
             console.print(printable(note, 3000), markup=False, highlight=False, soft_wrap=True)
         for summary in section.summaries:
             console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
 
 
-def _fits(table: Table, console: Console, section: Section) -> bool:
-    """Whether a table fits a console; unless it has few columns, without breaking its lines."""
+def _fits(table: Table, console: Console, options: int) -> bool:
+    """Whether a table fits a console; unless it has few columns after the options, without broken lines."""
     least, most = console.measure(table, options=console.options.update(width=_WIDEST))
-    few = len(table.columns) <= len(section.keys) + _COMPARED
+    few = len(table.columns) <= options + _COMPARED
     return (least if few else most) <= console.width
 
 

@@ -1,7 +1,6 @@
 """`show`: make a view of weights, recordings or models."""
 
 import operator
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
-from attention_lab.tensorboard_plugin.arrays import array, broadcast
+from attention_lab.tensorboard_plugin.arrays import array, broadcast, warn_if_clipped
 from attention_lab.tensorboard_plugin.description import readable_names
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
@@ -190,11 +189,7 @@ def _four_dimensional(given: Any, name: str) -> npt.NDArray[np.float32]:
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:
         raise ValueError(f"{name} must have the shape [Q, K], [H, Q, K] or [B, H, Q, K], not {values.shape}")
-    if values.min() < -0.01 or values.max() > 1.01:  # beyond rounding
-        warnings.warn(
-            f"show: {name} outside 0 to 1 are clipped: give weights, not the scores before the softmax",
-            stacklevel=2,
-        )
+    warn_if_clipped(values, f"show: {name}")
     return values[(None,) * (4 - values.ndim)]
 
 

@@ -30,11 +30,18 @@ _LONGEST = 60  # characters of an input or output in a title
 
 def scale_tops(observations: Iterable[Observation]) -> dict[str, float]:
     """The weight that gets the darkest colour, by place; heads and examples share it. See `rounded_top`."""
-    maps: dict[str, list[npt.NDArray[Any]]] = {}
+    found: dict[str, list[AttentionRecord]] = {}
     for observation in observations:
         for record in observation.records:
-            maps.setdefault(readable(record.module), []).append(record.weights[record.attended])
-    return {place: rounded_top(weights) for place, weights in maps.items()}
+            found.setdefault(readable(record.module), []).append(record)
+
+    def heads(records: Iterable[AttentionRecord]) -> Iterator[npt.NDArray[Any]]:
+        """The weights of each head: all of them at once would take as much memory as the records."""
+        for record in records:
+            for weights, attended in zip(record.weights, record.attended, strict=True):
+                yield weights[attended]
+
+    return {place: rounded_top(heads(records)) for place, records in found.items()}
 
 
 def record_pictures(record: AttentionRecord, top: float, expected: str = "") -> Iterator[tuple[str, Image]]:

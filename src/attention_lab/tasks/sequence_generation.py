@@ -26,6 +26,8 @@ MOST_BEAMS = 1000
 """The largest number of hypotheses for each source; each takes as long as a greedy output."""
 MOST_SEQUENCES = 1 << 18
 """The largest number of hypotheses or samples of a batch, which are all in memory at once."""
+MOST_WEIGHTS = 1 << 22
+"""The largest number of weights that are observed of an image, whose records are not reduced to tiles."""
 STEEPEST = 10.0
 """The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
 
@@ -98,17 +100,21 @@ class SequenceGeneration:
 
     @torch.no_grad()
     def observe(self, batch: TransductionBatch) -> list[Observation]:
-        """Each example with its decoded output and the weights of every attention that produced it."""
+        """Each example with its decoded output and the weights of every attention that produced it.
+
+        For images with very many cells, these are the weights of the first symbols of the output.
+        """
         output = self.decode(batch)
         texts = self.source_texts(batch)
+        shown_output = output[:, : self._most_symbols(batch)]
         with recording(self.model) as weights:
-            self.model(batch.source, batch.source_lengths, output)
+            self.model(batch.source, batch.source_lengths, shown_output)
         result = []
         lengths = batch.source_lengths.tolist()
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             target, unseen = batch.target[row].cpu(), batch.every_unseen[row]
-            queries = self.codec.target.labels(ids, unseen.copyable)
+            queries = self.codec.target.labels(ids, unseen.copyable)[: shown_output.shape[1]]
             keys = self.codec.source_labels(source, unseen.source)
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment belongs to the gold output, and does not apply to a different one.
@@ -125,6 +131,12 @@ class SequenceGeneration:
                 )
             )
         return result
+
+    def _most_symbols(self, batch: TransductionBatch) -> int | None:
+        """The number of symbols of each output whose weights are observed; None for all of them."""
+        if not isinstance(self.codec, ImageCodec):
+            return None
+        return max(1, MOST_WEIGHTS // (batch.source[0].numel() // self.codec.cell**2))
 
     def _search(self, batch: TransductionBatch, beam_size: int, n: int) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, best first, and their scores `[B, n]`."""

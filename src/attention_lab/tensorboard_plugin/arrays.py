@@ -1,11 +1,14 @@
 """Convert tensors, arrays and lists to the arrays of a record."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attention_lab.tensorboard_plugin.record import Ink
+
+_SLACK = 0.01  # rounding may move weights outside [0, 1] by this much
 
 
 def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
@@ -39,6 +42,24 @@ def _without_tensors(value: Any) -> Any:
     ):
         return [_without_tensors(one) for one in value]
     return value
+
+
+def warn_if_clipped(
+    weights: npt.NDArray[np.float32], name: str, mask: npt.NDArray[np.bool_] | None = None
+) -> None:
+    """Warn, in the name of the caller's caller, if weights that `mask` does not hide are outside [0, 1].
+
+    Args:
+        weights: of any shape; NaN is within the range.
+        name: the function and the weights, for the message.
+        mask: of the same shape, True = attended; None if everything is.
+    """
+    attended = True if mask is None else mask
+    low = np.fmin.reduce(weights, axis=None, initial=0, where=attended)
+    high = np.fmax.reduce(weights, axis=None, initial=1, where=attended)
+    if low < -_SLACK or high > 1 + _SLACK:
+        message = f"{name} outside 0 to 1 are clipped: give weights, not the scores before the softmax"
+        warnings.warn(message, stacklevel=3)
 
 
 def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:

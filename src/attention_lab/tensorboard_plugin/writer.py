@@ -11,7 +11,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from attention_lab.tensorboard_plugin import PLUGIN
-from attention_lab.tensorboard_plugin.arrays import array, broadcast, make_ink
+from attention_lab.tensorboard_plugin.arrays import array, broadcast, make_ink, warn_if_clipped
 from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe
 from attention_lab.tensorboard_plugin.record import AttentionRecord
@@ -35,7 +35,10 @@ def add_attention(
 ) -> None:
     """Write the weights of one attention on one example, for the Attention tab.
 
-    Arrays may be PyTorch tensors of any float type on any device, NumPy arrays, or lists.
+    Arrays may be PyTorch tensors of any float type on any device, NumPy arrays, or lists. Weights outside
+    [0, 1] are clipped, with a warning. If there are more than 4,194,304, the record keeps as many heads as
+    8 MiB hold, with the largest weights of each query and the means of tiles. The tab says what a record
+    lacks.
 
     Args:
         writer: `torch.utils.tensorboard.SummaryWriter`, or any object with its `add_summary(summary, step)`.
@@ -54,7 +57,8 @@ def add_attention(
         x: positions of the queries `[Q]` and of the keys `[K]`, if they are numbers on one axis.
 
     Raises:
-        ValueError: shapes do not fit each other.
+        ValueError: shapes do not fit each other, there are more than 10,000 heads, or a long input has more
+            than 65,535 queries or keys.
     """
     values = array(weights, np.float32, "weights")
     record = AttentionRecord(
@@ -69,6 +73,7 @@ def add_attention(
         picture=None if picture is None else make_ink(*picture),
         x=None if x is None else (array(x[0], np.float64, "x"), array(x[1], np.float64, "x")),
     )
+    warn_if_clipped(values, "add_attention: weights", record.mask)
     write_record(writer, tag, record, step)
 
 

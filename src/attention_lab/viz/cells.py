@@ -64,10 +64,11 @@ class Heatmap:
         bad: Flags = self.attended & ~np.isfinite(self.weights)
         return bad
 
-    @cached_property
-    def shown(self) -> npt.NDArray[np.float64]:
+    @property
+    def shown(self) -> npt.NDArray[Any]:
         """[Q, K]: the weights, 0 in masked and bad cells."""
-        return np.where(self.attended & ~self.bad, self.weights, 0).astype(np.float64)
+        usable = self.attended & ~self.bad
+        return self.weights if usable.all() else np.where(usable, self.weights, 0)
 
     @cached_property
     def golden(self) -> Flags:
@@ -84,9 +85,9 @@ class Heatmap:
         parts = []
         if count := int(self.bad.sum()):
             parts.append(f"{count} not finite")
-        parts.append(f"max {_short(usable.max())}" if usable.size else "no weights")
+        parts.append(f"max {_short(float(usable.max()))}" if usable.size else "no weights")
         if usable.size and usable.min() < 0:
-            parts.append(f"min {_short(usable.min())}")
+            parts.append(f"min {_short(float(usable.min()))}")
         return " · ".join(parts)
 
 
@@ -111,7 +112,7 @@ def _short(weight: float) -> str:
     return f"{weight:.2f}" if weight == 0 or 0.1 <= abs(weight) < 1000 else f"{weight:.2g}"
 
 
-def shades(weights: npt.NDArray[np.float64], maximum: float) -> Pixels:
+def shades(weights: npt.NDArray[Any], maximum: float) -> Pixels:
     """Colour index of each weight: 0 .. SHADES - 1 for 0 .. `maximum`, clipped outside.
 
     Raises:
@@ -119,7 +120,7 @@ def shades(weights: npt.NDArray[np.float64], maximum: float) -> Pixels:
     """
     if not maximum > 0:
         raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
-    fraction = np.clip(weights / maximum, 0, 1)
+    fraction = np.clip(weights.astype(np.float64) / maximum, 0, 1)
     return np.rint(fraction * (SHADES - 1)).astype(np.uint8)
 
 

@@ -19,7 +19,7 @@ def rounded_top(maps: Iterable[npt.NDArray[Any]]) -> float:
     Pass all maps that are compared together, such as the heads of an attention or its maps at several steps.
     So weights of at most 0.15, as in kernel regression, are visible instead of nearly white.
     """
-    largest = max((float(one[np.isfinite(one)].max(initial=0.0)) for one in maps), default=0.0)
+    largest = max((float(one.max(initial=0.0, where=np.isfinite(one))) for one in maps), default=0.0)
     if not 0 < largest <= _LOW:
         return 1.0
     largest = max(largest, float(np.finfo(np.float64).tiny))  # 10^-324 would be 0

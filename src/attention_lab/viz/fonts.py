@@ -35,6 +35,9 @@ FONTS = (
 
 BUILT_IN = ""
 LONGEST = 200  # characters; no longer label fits in a picture
+PIXELS = "·░▒▓█"
+"""Pixels from paper to ink, of which the labels of a picture that is read row by row consist."""
+_FEWEST_PIXELS = 4  # a shorter label may be anything
 MISSING = "\U0010ffff"  # never a character, so every font draws its box for missing ones
 
 
@@ -50,16 +53,29 @@ def label_mask(text: str, size: int, limit: int = 2400) -> Mask:
 
 @lru_cache(maxsize=8192)
 def _draw(text: str, size: int, limit: int) -> Mask:
-    text = visible(text)
-    font = _load(font_for(text), size)
-    text = _shorten(_from_the_left(text), font, limit)
-    left, right = _extent(text, font)
     height = round(1.4 * size)
-    image = Image.new("L", (max(1, min(limit, right - left)), height))
-    baseline = round(height / 2 + 0.365 * size)
-    ImageDraw.Draw(image).text((-left, baseline), text, fill=255, font=font, anchor="ls")
-    mask = np.array(image)
+    if len(text) >= _FEWEST_PIXELS and set(text) <= set(PIXELS):
+        mask = _pixel_row(text, size, height, limit)
+    else:
+        text = visible(text)
+        font = _load(font_for(text), size)
+        text = _shorten(_from_the_left(text), font, limit)
+        left, right = _extent(text, font)
+        image = Image.new("L", (max(1, min(limit, right - left)), height))
+        baseline = round(height / 2 + 0.365 * size)
+        ImageDraw.Draw(image).text((-left, baseline), text, fill=255, font=font, anchor="ls")
+        mask = np.array(image)
     mask.setflags(write=False)
+    return mask
+
+
+def _pixel_row(text: str, size: int, height: int, limit: int) -> Mask:
+    """Squares of grey: in a font, these characters are patterns of dots. Paper is faint, not invisible."""
+    side = max(1, min(round(0.77 * size), limit // len(text)))
+    inks = [max(0.06, PIXELS.index(one) / (len(PIXELS) - 1)) for one in text[:limit]]
+    mask = np.zeros((height, side * len(inks)), np.uint8)
+    top = (height - side) // 2
+    mask[top : top + side] = np.rint(255 * np.repeat(inks, side))
     return mask
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 20_000
 """A map with more cells is an image: as vectors it would be slow to display and several megabytes large."""
+_MOST_PIXELS = 1 << 23  # of panels that are finer than the page; compressing more takes many seconds
 _INCH = 100  # pixels per inch
 _POINT = 72 / _INCH  # points per pixel
 _COLOURS = PALETTE / 255
@@ -63,7 +64,8 @@ def overlays_file(
     plan = arrange_overlays(overlay, title, subtitle)
     paper = _VectorPaper(plan.right + LEGEND, plan.full_height)
     surround(paper, overlay, plan, subtitle, maximum)
-    ink = enlarged(overlay.ink, 2 * plan.height, 2 * plan.width)
+    finer = 2 if 4 * plan.panels * plan.height * plan.width <= _MOST_PIXELS else 1
+    ink = enlarged(overlay.ink, finer * plan.height, finer * plan.width)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         pixels = paint(overlay, query, ink, maximum)
         paper.image(pixels.astype(np.uint8), left, top, plan.width, plan.height)

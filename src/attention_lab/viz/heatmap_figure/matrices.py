@@ -72,13 +72,18 @@ def as_labels(labels: Labels | None, panels: Sequence[Matrix], axis: int) -> lis
     """The labels of each panel, ready to be drawn; empty if there are none."""
     if labels is None or len(labels) == 0:
         return [[] for _ in panels]
-    each = [labels] * len(panels) if isinstance(labels[0], str) else labels
     name = ("queries", "keys")[axis]
-    sizes = [panel.shape[axis] for panel in panels]
-    if [len(one) for one in each] != sizes:
+    shared = np.ndim(labels[0]) == 0
+    each = [labels] * len(panels) if shared else labels
+    if len(each) != len(panels):
         raise ValueError(
-            f"{name}: there are {[len(one) for one in each]} labels, but the matrices have {sizes} {name}"
+            f"{name}: the number of lists must be {len(panels)}, one for each matrix, not {len(each)}"
         )
+    sizes = [panel.shape[axis] for panel in panels]
+    for number, (one, size) in enumerate(zip(each, sizes, strict=True), start=1):
+        if len(one) != size:
+            where = name if shared and len(set(sizes)) == 1 else f"{name} of matrix {number}"
+            raise ValueError(f"{where}: the number of labels must be {size}, not {len(one)}")
     return [[_short(visible(str(label))) for label in one] for one in each]
 
 

@@ -1,5 +1,6 @@
 /** The curves of runs: those of a metric in one chart, with training dashed, and the heads of an attention. */
 
+import { splitTag } from "../viewer/catalogue.js";
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { chart } from "./charts.js";
@@ -24,12 +25,12 @@ function grouped(runs, names) {
     const one = { of, hue, again, setting: several ? setting : "", dashed: false };
     for (const [tag, points] of Object.entries(curves)) {
       if (points.length < 2) continue; // a single point is shown among the results
-      const [part, name] = tag.includes("/") ? split(tag) : ["", tag];
+      const [part, name] = tag.includes("/") ? splitTag(tag) : ["", tag];
       const head = HEAD.exec(tag);
       if (head) {
         const called = `head ${head[2]}`;
         const ofPart = PARTS.includes(part); // such as validation/alignment_mass/head 1
-        const [measure, place] = ofPart ? ["numbers of each head", split(head[1])[1]] : splitMeasure(head[1]);
+        const [measure, place] = ofPart ? ["numbers of each head", splitTag(head[1])[1]] : splitMeasure(head[1]);
         add(measure, place, { ...one, name: called, hue: several ? hue : Number(head[2]) - 1, points });
       } else if (PARTS.includes(part)) {
         const alone = !several && !runs.some((other) => PARTS.some((p) => p !== part && `${p}/${name}` in other.curves));
@@ -39,11 +40,6 @@ function grouped(runs, names) {
     }
   });
   return groups;
-}
-
-function split(tag) {
-  const at = tag.indexOf("/");
-  return [tag.slice(0, at), tag.slice(at + 1)];
 }
 
 /** `weights/heads/entropy/decoder` (earlier: `attention_entropy/decoder`) is the entropy of the decoder. */

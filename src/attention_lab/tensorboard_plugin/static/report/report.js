@@ -11,6 +11,8 @@ import { headlines, isPlace, plainTable, results } from "./results.js";
 import { breakable, shortNames } from "./words.js";
 
 const page = JSON.parse(document.getElementById("data").textContent);
+// Maps, since an object seems to have the options that its prototype has, such as `constructor`.
+for (const run of page.runs) run.config = new Map(Object.entries(run.config));
 
 const several = page.runs.length > 1;
 const theme = followSystem();
@@ -23,8 +25,8 @@ function section(title, content) {
 
 /** The options: those in which runs differ first. */
 function options() {
-  const names = [...new Set(page.runs.flatMap(({ config }) => Object.keys(config)))];
-  const rows = names.map((name) => [name, ...page.runs.map(({ config }) => config[name] ?? "–")]);
+  const names = [...new Set(page.runs.flatMap(({ config }) => [...config.keys()]))];
+  const rows = names.map((name) => [name, ...page.runs.map(({ config }) => config.get(name) ?? "–")]);
   const differs = ([, ...values]) => new Set(values).size > 1;
   const head = ["option", ...shortNames(page.runs.map(({ name }) => name))];
   const apart = rows.filter((row) => differs(row) && !isPlace(row[0]));

@@ -67,12 +67,12 @@ function cards(run, metrics) {
 
 /** The options in which runs differ, except those that their names contain or that follow from another option. */
 function toldOptions(runs, names) {
-  const options = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].filter(
-    (option) => new Set(runs.map(({ config }) => config[option] ?? "")).size > 1,
+  const options = [...new Set(runs.flatMap(({ config }) => [...config.keys()]))].filter(
+    (option) => new Set(runs.map(({ config }) => config.get(option) ?? "")).size > 1,
   );
   const part = (option) => option.slice(0, Math.max(0, option.indexOf("."))); // the choice of its group says it
-  const seeds = (option) => option !== "seed" && runs.every(({ config }) => config[option] === config.seed);
-  const named = (option) => runs.every(({ config }, at) => ` ${names[at]} `.includes(` ${option}=${config[option]} `));
+  const seeds = (option) => option !== "seed" && runs.every(({ config }) => config.get(option) === config.get("seed"));
+  const named = (option) => runs.every(({ config }, at) => ` ${names[at]} `.includes(` ${option}=${config.get(option)} `));
   const known = (option) => isPlace(option) || options.includes(part(option)) || named(option) || seeds(option);
   return options.filter((option) => !known(option)).slice(0, TOLD);
 }
@@ -87,7 +87,7 @@ function table(runs, metrics) {
       "tr",
       {},
       make(`th.run-${looks[at].hue % 6}`, { scope: "row", textContent: visible(names[at], 100), title: visible(run.name) }),
-      ...told.map((option) => make("td", { textContent: visible(run.config[option] ?? "–", 60) })),
+      ...told.map((option) => make("td", { textContent: visible(run.config.get(option) ?? "–", 60) })),
       ...metrics.map((metric) => {
         const { value, interval } = resultOf(run, metric);
         return make("td.value", {}, make("span", { textContent: value }), make("span.quiet", { textContent: interval }));

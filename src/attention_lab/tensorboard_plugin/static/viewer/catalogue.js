@@ -1,12 +1,12 @@
 /** Everything there is to see: runs, their examples, modules and steps. */
 
-import { distinct } from "./labels.js";
+import { distinct, extremes } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
-/** A tag is `example/module`; everything before the first slash names the example. */
-function split(tag) {
+/** The two parts of a tag, at its first slash: the example and its module, or a part of the data and its metric. */
+export function splitTag(tag) {
   const at = tag.indexOf("/");
   return at < 0 ? [tag, ""] : [tag.slice(0, at), tag.slice(at + 1)];
 }
@@ -18,7 +18,7 @@ export class Catalogue {
     for (const run of Object.keys(runs).sort(natural)) {
       const examples = new Map();
       for (const tag of Object.keys(runs[run]).sort(natural)) {
-        const [example, module] = split(tag);
+        const [example, module] = splitTag(tag);
         if (!examples.has(example)) examples.set(example, new Map());
         const { steps, wall_times: times = [], input = "", shape = null } = runs[run][tag];
         if (steps.length) examples.get(example).set(module, { tag, steps, times, input, shape });
@@ -29,6 +29,17 @@ export class Catalogue {
 
   runs() {
     return [...this.tree].filter(([, examples]) => examples.size).map(([run]) => run);
+  }
+
+  /** The run that was started last, or the first of those whose times are unknown; "" without runs. */
+  newest() {
+    const begun = (run) => {
+      const modules = [...this.tree.get(run).values()].flatMap((found) => [...found.values()]);
+      return extremes(modules.map(({ times }) => times[0] ?? 0))[0];
+    };
+    const runs = this.runs();
+    const starts = runs.map(begun);
+    return runs[starts.indexOf(extremes(starts)[1])] ?? "";
   }
 
   /** @returns {Map<string, string>} a short name for each run; see `distinct` */

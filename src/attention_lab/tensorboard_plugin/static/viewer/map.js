@@ -29,6 +29,14 @@ function roomFor(labels, count, most) {
 /** Pixels available for a key's label on one line. */
 const slotOf = ({ cellWidth, across }) => (cellWidth / across) * every(cellWidth / across, LEAST) - 4;
 
+/** The slot of each key's label; none if most of them are wider, so that all read upwards. */
+function slotFor(grid, label, [from, to]) {
+  const step = Math.max(every(grid.cellWidth / grid.across, LEAST), Math.ceil((to - from) / 150));
+  const slot = slotOf(grid);
+  const shown = Array.from({ length: Math.ceil((to - from) / step) }, (_, at) => label(from + at * step));
+  return 2 * shown.filter((one) => turnedIn(slot, one)).length > shown.length ? 0 : slot;
+}
+
 /** Whether a label is turned to read upwards; a single letter never is. */
 function turnedIn(slot, label) {
   const text = token(label);
@@ -77,7 +85,7 @@ export function arrange(scene, panel, box) {
     panel,
     grid,
     part: { rows, columns, mean: scene.mean },
-    slot: slotOf(grid),
+    slot: slotFor(grid, (at) => record.key(at), columns),
     queryRoom,
     keyRoom,
     queryPicture,

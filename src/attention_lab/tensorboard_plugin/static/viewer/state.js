@@ -67,11 +67,12 @@ export function fromLink(text) {
   return state;
 }
 
-/** Make the state valid: an unknown run or module is replaced by the first, an unknown example by a telling one. */
+/** Make the state valid: an unknown run is replaced by the newest, a module by the first, an example by a telling one. */
 export function settle(state, catalogue) {
   const one = (value, all) => (all.includes(value) ? value : (all[0] ?? ""));
-  const run = one(state.run, catalogue.runs());
-  const other = state.other !== run && catalogue.runs().includes(state.other) ? state.other : "";
+  const runs = catalogue.runs();
+  const run = runs.includes(state.run) ? state.run : catalogue.newest();
+  const other = state.other !== run && runs.includes(state.other) ? state.other : "";
   const examples = catalogue.examples(run);
   const example = examples.includes(state.example) ? state.example : catalogue.telling(run);
   const module = one(state.module, catalogue.modules(run, example));

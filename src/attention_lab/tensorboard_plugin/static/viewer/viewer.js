@@ -150,11 +150,10 @@ class Viewer {
     return this.state.step === null ? steps.at(-1) : steps[nearest(steps, this.state.step)];
   }
 
-  /** Write the view to the URL once it has stopped changing, since browsers limit the rate of such changes. */
+  /** Write what was chosen to the URL once it has stopped changing, since browsers limit the rate of such changes. */
   #link() {
     clearTimeout(this.linking);
-    const view = this.missing.length ? this.wanted : this.state;
-    this.linking = setTimeout(() => this.host.link.write(toLink(view)), REST);
+    this.linking = setTimeout(() => this.host.link.write(toLink(this.wanted)), REST);
   }
 
   async #load() {

@@ -1,0 +1,62 @@
+"""Names that JavaScript's own objects have: runs, options, metrics and attentions may be called so, too."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chromium import CHROMIUM, Browser
+
+import attention_lab
+from attention_lab.report.html_file import Heading, Result, Run, make_page
+from attention_lab.tensorboard_plugin import AttentionRecord, encode
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+
+NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "length"]
+WEIGHTS = np.full((1, 2, 2), 0.5, np.float32)
+CELLS = "(table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent))"
+
+
+@pytest.fixture(scope="module")
+def report(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    """The report of runs with such names, of which one also has such options, metrics and attentions."""
+    record = encode(AttentionRecord(WEIGHTS, ["x", "y"], ["a", "b"]))
+    full = Run(
+        "full",
+        dict.fromkeys(NAMES, "1"),
+        [Result(name, name, "0.5", "", "headline") for name in NAMES],
+        {name: [(0, 1.0), (1, 2.0)] for name in NAMES},
+        {f"example 1/{name}": {0: record} for name in NAMES},
+    )
+    page = make_page(Heading("title"), [full, *(Run(name, {"data": "x"}) for name in NAMES)])
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    browser.open(path.as_uri())
+    return browser
+
+
+def test_a_run_without_an_option_has_no_value_for_it(report: Browser) -> None:
+    tables: list[Any] = report.run(f"[...document.querySelectorAll('table')].map({CELLS})")
+    rows = {row[0]: row for table in tables for row in table}
+    for name in NAMES:
+        assert rows[name] in ([name, "1", *"–––––"], [name, *"–––––", "x", *"–––––"])
+    assert "[native code]" not in report.run("document.body.textContent")
+
+
+def test_such_names_are_shown_like_any_others(report: Browser) -> None:
+    charts = report.run("[...document.querySelectorAll('.chart svg')].map((one) => one.ariaLabel)")
+    assert sorted(charts) == sorted(name.replace("_", " ") for name in NAMES)
+    modules = report.run("[...document.querySelectorAll('.al-module h3')].map((one) => one.textContent)")
+    assert sorted(modules) == sorted(NAMES)
+    assert not report.complaints()
+
+
+def test_such_names_can_be_shown_in_a_notebook(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "view.html"
+    attention_lab.show({name: dict.fromkeys(NAMES, WEIGHTS) for name in NAMES}).save(path)
+    browser.open(path.as_uri())
+    runs = "[...document.querySelectorAll('[aria-label=\"run A\"] option')].map((one) => one.value)"
+    assert sorted(browser.run(runs)) == sorted(NAMES)
+    assert browser.run("document.querySelectorAll('.al-module').length") == len(NAMES)
+    assert not browser.complaints()
