@@ -38,8 +38,8 @@ def _observation(
 
 
 def test_a_title_leaves_out_an_input_that_is_a_picture() -> None:
-    first = _observation("··█ ·█·").records[0]
-    assert [pictures._title(one) for one in (first, _observation("ab").records[0])] == ["→ x y", "ab → x y"]
+    picture, text = (_observation(one).records[0] for one in ("··█ ·█·", "ab"))
+    assert [pictures._title(one) for one in (picture, text)] == ["output: x y", "ab → x y"]
 
 
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:

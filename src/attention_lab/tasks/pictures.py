@@ -74,7 +74,7 @@ def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str
 def _title(record: AttentionRecord, expected: str = "") -> str:
     correct = f", expected {_short(expected)}" if expected else ""
     if is_picture(record.input):
-        return f"→ {_short(record.output)}{correct}"
+        return f"output: {_short(record.output)}{correct}"
     return " → ".join(_short(text) for text in (record.input, record.output) if text) + correct
 
 
