@@ -161,6 +161,11 @@ class ImageCodec(BaseCodec):
         """The height, the cell size and the size of the vocabulary."""
         return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
 
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        fits = self.height and self.cell and self.height % self.cell == 0
+        return "" if fits else f"cuts {self.height} rows of pixels in cells of {self.cell}"
+
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""
         reader = ImageReader(self.height, self.cell)
