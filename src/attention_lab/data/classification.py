@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints, swapped_labels_hint
+from attention_lab.data.format_hints import header_hints, swapped_labels_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule

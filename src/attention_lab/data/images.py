@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_splits
+from attention_lab.data.format_hints import space_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
@@ -21,7 +22,6 @@ from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.space_hints import space_hint
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints, swapped_tags_hint
+from attention_lab.data.format_hints import header_hints, swapped_tags_hint
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
