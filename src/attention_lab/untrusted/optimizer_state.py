@@ -62,20 +62,29 @@ def _check_types(values: Mapping[Any, Any]) -> None:
 
 
 def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: int, exact: bool) -> None:
-    """Reject tensors whose shape differs from the parameter's; a fused kernel would read past their ends."""
-    shape, total = parameters[index].shape, sum(parameter.numel() for parameter in parameters)
+    """Reject tensors that do not fit the parameter `index`: a fused kernel would read past their ends."""
     for name, value in values.items():
         for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, Tensor):
-                same = len(one.shape) == len(shape) and all(
-                    mine in (its, 1) for mine, its in zip(one.shape, shape, strict=True)
+            if not isinstance(one, Tensor):
+                if not (one is None or type(one) is bool or is_number(one)):
+                    raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}, not a number")
+            elif not _fits_parameter(one.shape, parameters, index, exact):
+                raise ValueError(
+                    f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}, "
+                    f"but its parameter has {tuple(parameters[index].shape)}"
                 )
-                flat = len(parameters) == 1 or index == 0
-                fits = one.shape == shape or one.numel() == 1 or (not exact and same)
-                if not fits and not (not exact and flat and one.shape == (total,)):
-                    raise ValueError(
-                        f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}, "
-                        f"but its parameter has {tuple(shape)}"
-                    )
-            elif not (one is None or type(one) is bool or is_number(one)):
-                raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}, not a number")
+
+
+def _fits_parameter(own: torch.Size, parameters: list[Tensor], index: int, exact: bool) -> bool:
+    """Whether a tensor of an optimiser's state has the shape of its parameter, or a single element.
+
+    Unless it must be `exact`, some dimensions may have size 1, as in Adafactor, and the state of the first
+    parameter may be that of all parameters as one vector, as in L-BFGS.
+    """
+    shape = parameters[index].shape
+    if own == shape or own.numel() == 1:
+        return True
+    if exact:
+        return False
+    reduced = len(own) == len(shape) and all(mine in (its, 1) for mine, its in zip(own, shape, strict=True))
+    return reduced or (index == 0 and own == (sum(parameter.numel() for parameter in parameters),))
