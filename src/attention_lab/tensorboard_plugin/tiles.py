@@ -105,8 +105,8 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     tiles = fields.get("tiles")
     if not isinstance(tiles, dict):
         raise ValueError("tiles in the header is not a JSON object")
-    side, kept, of = parts.integers({"tiles": [tiles.get(name) for name in ("side", "kept", "of")]}, "tiles")
-    numbers = parts.integers(tiles, "heads")
+    side, kept, of = parts.integers([tiles.get(name) for name in ("side", "kept", "of")], "tiles")
+    numbers = parts.integers(tiles.get("heads"), "heads")
     if len(numbers) != count or numbers != sorted(set(numbers)) or not 0 <= numbers[0] <= numbers[-1] < of:
         raise ValueError(f"heads must be {count} ascending indices below {of}, not {parts.short(numbers)}")
     if not 1 <= side <= LONGEST or not 1 <= kept <= columns:
@@ -136,7 +136,7 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
 
 
 def _shape(fields: Mapping[str, Any]) -> tuple[int, int, int]:
-    shape = parts.integers(fields, "shape")
+    shape = parts.integers(fields.get("shape"), "shape")
     if len(shape) != 3 or min(shape) < 1 or max(shape[1:]) > LONGEST:
         raise ValueError(f"shape {parts.short(shape)} is not [heads, queries, keys] up to {LONGEST}")
     check_heads(shape[0], parts.heads(fields))
