@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ Codes = npt.NDArray[np.uint16]
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
-class Head:
+class Head(NamedTuple):
     """One head of a record.
 
     Attributes:
@@ -57,8 +56,7 @@ class Head:
 
     def pack(self) -> bytes:
         """The bytes of all arrays in order, little endian."""
-        arrays = (self.means, self.tops, self.measures, self.spans, self.keys, self.weights)
-        return b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in arrays)
+        return b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in self)
 
 
 @dataclass(frozen=True, eq=False)
