@@ -77,17 +77,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                     raise Image.DecompressionBombError
                 _check_scans(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
-                if height > LONGEST:
-                    raise LabError(f"data.height={height}: choose at most {LONGEST}")
-                if width > LONGEST:
-                    raise LabError(
-                        f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces"
-                    )
-                if height * width > MOST_CELLS * cell**2:
-                    raise LabError(
-                        f"{path} has more than {MOST_CELLS:,} cells with data.height={height} and "
-                        f"data.cell={cell}: choose a smaller height or larger cells"
-                    )
+                _check_size(width, height, cell, path)
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
@@ -128,6 +118,19 @@ def _tile_pixels(file: Image.Image) -> int:
     """The pixels of a tile of a TIFF image, which is decoded as a whole, however small the image; else 1."""
     sides = [getattr(file, "tag_v2", {}).get(tag, 1) for tag in _TILE_SIDES]
     return math.prod(side for side in sides if isinstance(side, int))
+
+
+def _check_size(width: int, height: int, cell: int, path: Path) -> None:
+    """Raise LabError if an image is too large after scaling."""
+    if height > LONGEST:
+        raise LabError(f"data.height={height}: choose at most {LONGEST}")
+    if width > LONGEST:
+        raise LabError(f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces")
+    if height * width > MOST_CELLS * cell**2:
+        raise LabError(
+            f"{path} has more than {MOST_CELLS:,} cells with data.height={height} and "
+            f"data.cell={cell}: choose a smaller height or larger cells"
+        )
 
 
 def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
