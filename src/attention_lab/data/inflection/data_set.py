@@ -9,7 +9,7 @@ from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.files import Row, naming, read_once
+from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import (
     KNOWN,
@@ -81,6 +81,6 @@ class Inflection(TransductionData):
         return example._replace(alignment=align_letters(example.source, example.target))
 
     def _example(self, row: Row, text: str) -> Example:
-        with naming(row.place):
+        with blame(row.place):
             source = self.source.tokens(text)
         return Example(source, self.target.tokens(row.second))
