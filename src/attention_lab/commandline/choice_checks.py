@@ -127,24 +127,22 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
-        unknown = choice not in known
-        if unknown and group == "data" and is_file(choice):
+        if choice in files:
+            check_installed(group, choice)
+            read_choice(files[choice])
+        elif group == "data" and is_file(choice):
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
-        if unknown and re.fullmatch(r"[\w-]*", choice):
+        elif re.fullmatch(r"[\w-]*", choice):
             meant = _meant(group, choice, known, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
-        dotted = re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice)
-        if unknown and dotted and group in WITH_CLASSES:
+        elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
                 f"{group}={choice} is unknown: choose {', '.join(known)}; "
                 f"for a class of your own, add {group}._target_={choice} to one of these"
             )
-        check_installed(group, choice)
-        if not unknown:
-            read_choice(files[choice])
 
 
 def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:
