@@ -13,13 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_checks import (
-    RARE,
-    check_arguments,
-    choices_of,
-    is_group,
-    read_choice,
-)
+from attention_lab.commandline.option_checks import RARE, check_arguments, choices_of, is_group, read_choice
 from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override

@@ -16,14 +16,7 @@ from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment.build import (
-    Config,
-    check_devices,
-    make_data,
-    make_task,
-    make_trainer,
-    to_plain,
-)
+from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks

@@ -11,13 +11,7 @@ from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.splitting import Splits
-from attention_lab.data.reading.vocabulary import (
-    KNOWN,
-    TAG,
-    Tokenizer,
-    Vocabulary,
-    is_tag,
-)
+from attention_lab.data.reading.vocabulary import KNOWN, TAG, Tokenizer, Vocabulary, is_tag
 from attention_lab.data.specs.files import InflectionSpec
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
