@@ -195,8 +195,9 @@ def test_small_calls_are_left_to_the_formula_and_large_ones_hold_no_hidden_layer
 
 
 def test_when_to_compile() -> None:
-    assert not compiling.pays(compiling.WORTH - 1, None) and compiling.pays(compiling.WORTH, None)
-    assert compiling.pays(1, True) and not compiling.pays(10**12, False)
+    assert not compiling.worth_compiling(compiling.LEAST_WORK - 1, None)
+    assert compiling.worth_compiling(compiling.LEAST_WORK, None)
+    assert compiling.worth_compiling(1, True) and not compiling.worth_compiling(10**12, False)
 
 
 @pytest.mark.usefixtures("_never_the_formula")

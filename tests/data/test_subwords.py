@@ -7,12 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data import Pairs
+from attention_lab.data import Pairs, subwords
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.files import PairsSpec
-from attention_lab.data.subwords import byte_pairs, check_pieces, learn_pieces, pieces_of
-from attention_lab.data.subwords.byte_pairs import Splitter, join
+from attention_lab.data.subwords import Splitter, check_pieces, join, learn_pieces, pieces_of
 from attention_lab.errors import LabError
 
 pytest.importorskip("tokenizers")
@@ -114,6 +113,6 @@ def test_other_splits_keep_the_state_that_they_had() -> None:
 def test_too_few_pieces_and_a_missing_package_are_told(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(LabError, match=r"data.subwords=3: the training texts have 11 different characters"):
         _pairs(tmp_path, subwords=3).setup()
-    monkeypatch.setattr(byte_pairs, "find_spec", lambda name: None)
+    monkeypatch.setattr(subwords, "find_spec", lambda name: None)
     with pytest.raises(LabError, match=r"data.source_split=subwords needs .*pip install -e '\.\[text\]'"):
         _pairs(tmp_path).setup()

@@ -48,10 +48,10 @@ def test_no_inputs_are_refused(inputs: Any, said: str) -> None:
     ("inputs", "said"), [(["a"], "input 7: bad"), ("a.txt", "a.txt:7: bad"), ("-", "standard input:7: bad")]
 )
 def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None:
-    with pytest.raises(LabError) as raised, Places.of(inputs).naming([3, 7]):
+    with pytest.raises(LabError) as raised, Places.of(inputs).blame_lines([3, 7]):
         raise LineError(2, "bad")
     assert str(raised.value) == said
-    with pytest.raises(LabError, match="line 2: another"), Places.of(inputs).naming([3]):
+    with pytest.raises(LabError, match="line 2: another"), Places.of(inputs).blame_lines([3]):
         raise LabError("line 2: another")
 
 

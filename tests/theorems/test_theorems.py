@@ -173,28 +173,31 @@ def test_a_baseline_that_looks_at_its_own_draw_is_seen(monkeypatch: pytest.Monke
 
 
 def _estimate(bias: float, variance: float = 1.0, samples: int = 1) -> gradients.Estimate:
-    return gradients.Estimate("", bias, 0.01, variance, samples, gradients.PLAIN)
+    return gradients.Estimate("", bias, 0.01, variance, samples, gradients.SCORE_FUNCTION)
 
 
 def test_every_part_of_the_claim_about_gradients_counts() -> None:
     right, wrong = _estimate(0.0), _estimate(1.0)
     found = gradients.Estimates(
         plain=[right, _estimate(0.0, 0.25, 4)],
-        based=[_estimate(0.0, 0.8), _estimate(0.0, 0.2, 4)],
-        mixed=wrong,
-        own=right,
-        relaxed=[right, wrong],
+        with_baseline=[_estimate(0.0, 0.8), _estimate(0.0, 0.2, 4)],
+        with_entropy=wrong,
+        own_objective=right,
+        gumbel=[right, wrong],
     )
     assert found.hold
     for change in (
         {"plain": [right, _estimate(1.0, 0.25, 4)]},
         {"plain": [right, _estimate(0.0, 0.3, 4)]},  # falls less than 1 / N
-        {"plain": [right, _estimate(0.0, 0.21, 4)], "based": [found.based[0], _estimate(0.0, 0.1, 4)]},
-        {"based": [found.based[0], _estimate(1.0, 0.2, 4)]},
-        {"based": [found.based[0], _estimate(0.0, 0.24, 4)]},
-        {"mixed": right},
-        {"own": wrong},
-        {"relaxed": [wrong, right]},
+        {
+            "plain": [right, _estimate(0.0, 0.21, 4)],
+            "with_baseline": [found.with_baseline[0], _estimate(0.0, 0.1, 4)],
+        },
+        {"with_baseline": [found.with_baseline[0], _estimate(1.0, 0.2, 4)]},
+        {"with_baseline": [found.with_baseline[0], _estimate(0.0, 0.24, 4)]},
+        {"with_entropy": right},
+        {"own_objective": wrong},
+        {"gumbel": [wrong, right]},
     ):
         assert not found._replace(**change).hold, change  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from attention_lab.untrusted.optimizer_state import optimizer_state
 from attention_lab.untrusted.training_state import (
     check_parts,
     check_random_states,
@@ -16,7 +17,6 @@ from attention_lab.untrusted.training_state import (
     interrupted_epoch_state,
     matching,
     metric_states,
-    optimizer_state,
 )
 
 

@@ -19,13 +19,13 @@ from attention_lab.attention.fast.transforms import has_values, under_transform
 from attention_lab.errors import LabError
 
 
-def sinusoids(length: int, size: int, base: float = 10000.0) -> Float[Tensor, "L d"]:
-    """`P[p, 2i] = sin(p / base^(2i/d))`, `P[p, 2i+1] = cos(p / base^(2i/d))` (1706.03762, section 3.5).
+def sinusoids(length: int, size: int) -> Float[Tensor, "L d"]:
+    """`P[p, 2i] = sin(p / 10000^(2i/d))`, `P[p, 2i+1] = cos(p / 10000^(2i/d))` (1706.03762, section 3.5).
 
     An odd `size` ends with a sine.
     """
     exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
-    angles = torch.arange(length, dtype=torch.float64).unsqueeze(-1) * base**-exponents
+    angles = torch.arange(length, dtype=torch.float64).unsqueeze(-1) * 10000.0**-exponents
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[:, :size].float()
 
 

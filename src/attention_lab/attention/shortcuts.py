@@ -13,14 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.normalizers import (
-    Entmax15,
-    Normalizer,
-    Sigmoid,
-    SinkSoftmax,
-    Softmax,
-    Sparsemax,
-)
+from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, SinkSoftmax, Softmax, Sparsemax
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
 

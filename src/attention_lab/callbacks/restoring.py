@@ -10,15 +10,14 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.tasks import RECIPE
+from attention_lab.untrusted.optimizer_state import as_floats, optimizer_state
 from attention_lab.untrusted.training_state import (
     LEGACY,
-    as_floats,
     checkpointing_state,
     contains_path,
     initial_state,
     is_count,
     matching,
-    optimizer_state,
 )
 
 

@@ -13,13 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_checks import (
-    RARE,
-    check_arguments,
-    choices_of,
-    is_group,
-    read_choice,
-)
+from attention_lab.commandline.option_checks import RARE, check_arguments, choices_of, is_group, read_choice
 from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
@@ -127,24 +121,22 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
-        unknown = choice not in known
-        if unknown and group == "data" and is_file(choice):
+        if choice in files:
+            check_installed(group, choice)
+            read_choice(files[choice])
+        elif group == "data" and is_file(choice):
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
-        if unknown and (re.fullmatch(r"[\w-]*", choice) or choice.startswith("{")):
+        elif re.fullmatch(r"[\w-]*", choice) or choice.startswith("{"):
             meant = _meant(group, choice, known, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
-        dotted = re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice)
-        if unknown and dotted and group in WITH_CLASSES:
+        elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
                 f"{group}={choice} is unknown: choose {', '.join(known)}; "
                 f"for a class of your own, add {group}._target_={choice} to one of these"
             )
-        check_installed(group, choice)
-        if not unknown:
-            read_choice(files[choice])
 
 
 def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:

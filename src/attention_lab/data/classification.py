@@ -5,12 +5,12 @@ from dataclasses import replace
 import torch
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints, swapped_labels_hint
+from attention_lab.data.format_hints import header_hints, swapped_labels_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
-from attention_lab.data.reading.files import Row, naming, read_once
+from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -146,7 +146,7 @@ class Labelled(ClassificationData):
         def split(lines: list[Row]) -> ClassificationSplit:
             tokens, labels = [], []
             for row in lines:
-                with naming(row.place):
+                with blame(row.place):
                     tokens.append(codec.tokens(row.second))
                     labels.append(codec.label(row.first.strip()))
             return ClassificationSplit(Ragged(tokens), labels, [row.second for row in lines])

@@ -9,7 +9,7 @@ import torch
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split
-from attention_lab.data.reading.files import naming, read_once
+from attention_lab.data.reading.files import blame, read_once
 from attention_lab.data.reading.node_codec import NodeCodec, NodeSplit
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
@@ -137,7 +137,7 @@ class GraphFiles(GraphData):
         """See `GraphData`. Raises LabError if float32 cannot hold a column of the features."""
         spec = self.spec
         (names, given, rows), edges, labels, splits = read_once(spec)
-        with naming(spec.nodes):
+        with blame(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)
         number = {label: place for place, label in enumerate(labels)}

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_splits
+from attention_lab.data.format_hints import space_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
-from attention_lab.data.reading.files import Row, naming, read_once
+from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.space_hints import space_hint
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least
@@ -217,7 +217,7 @@ class ImageFiles(ImageTransductionData):
         found, pixels = [], 0
         reader = ImageReader(self.height, self.cell)
         for row in rows:
-            with naming(row.place):
+            with blame(row.place):
                 image = reader.read(Path(row.place.rpartition(":")[0]).parent / row.first.strip())
             pixels += image.numel()
             if pixels > MOST_PIXELS:

@@ -5,13 +5,12 @@ from dataclasses import replace
 from typing import Literal
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints
+from attention_lab.data.format_hints import header_hints, space_hint
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.space_hints import space_hint
 from attention_lab.data.specs.files import PairsSpec
 from attention_lab.data.subwords import learn_pieces, pieces_of
 from attention_lab.data.transduction import Example, TransductionData

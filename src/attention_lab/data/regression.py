@@ -13,7 +13,7 @@ from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import RegressionSplit, Split
-from attention_lab.data.reading.files import naming, read_once
+from attention_lab.data.reading.files import blame, read_once
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.sampled import SineSpec
 from attention_lab.data.specs.tables import CSVSpec, TableSpec
@@ -47,14 +47,14 @@ class RegressionData(DataModule):
         """The expected targets `[N]` of inputs `[N, d]` in the data's units; None if unknown."""
         return None
 
-    def naming(self) -> AbstractContextManager[None]:
-        """A context that prefixes errors with the name of the file, if there is a file."""
+    def blame_file(self) -> AbstractContextManager[None]:
+        """A context that prefixes errors with the name of the file, if there is one."""
         return nullcontext()
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
         inputs, target, rows = self.table()
-        with self.naming():
+        with self.blame_file():
             return self._build(inputs, target, rows)
 
     def _build(self, inputs: list[str], target: str, rows: Splits[Tensor]) -> Splits[Split]:
@@ -133,9 +133,9 @@ class CSVRegression(RegressionData):
         super().__init__(spec.standardize, spec.batch_size)
         self.spec = spec
 
-    def naming(self) -> AbstractContextManager[None]:
+    def blame_file(self) -> AbstractContextManager[None]:
         """See `RegressionData`."""
-        return naming(self.spec.file)
+        return blame(self.spec.file)
 
     def table(self) -> Table:
         """Read the file."""

@@ -11,6 +11,7 @@ their standard deviations. The search continues by the gradient (Gaussian), othe
 one input after the other. With many samples, the search starts from the result for a random part of them.
 """
 
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -72,18 +73,12 @@ def choose_bandwidth(loo: LeaveOneOut) -> Choice:
     common = line.bandwidth(factor)
     if len(varying) == 1 or loo.size < PER_INPUT * len(varying):
         return Choice(common, varying if smallest else [], varying if largest else [])
-    limits = line.low * deviation[varying].numpy(), FLATTEST * spread[varying].numpy()
-    logs = _one_each(loo, varying, common, (np.log(limits[0]), np.log(limits[1])))
+    low = np.log(line.low * deviation[varying].numpy())
+    high = np.log(FLATTEST * spread[varying].numpy())
+    logs = _one_each(loo, varying, common, (low, high))
     common[varying] = torch.from_numpy(np.exp(logs))
-    return Choice(
-        common,
-        [place for place, log, low in zip(varying, logs, limits[0], strict=True) if log < np.log(low) + 1e-6],
-        [
-            place
-            for place, log, high in zip(varying, logs, limits[1], strict=True)
-            if log > np.log(high) - 1e-6
-        ],
-    )
+    lowest, highest = compress(varying, logs < low + 1e-6), compress(varying, logs > high - 1e-6)
+    return Choice(common, list(lowest), list(highest))
 
 
 def _spreads(loo: LeaveOneOut) -> tuple[Tensor, Tensor]:

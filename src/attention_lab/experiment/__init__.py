@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
@@ -64,7 +64,7 @@ def _run(config: DictConfig) -> Any:
     from attention_lab.experiment import machine_failures
     from attention_lab.experiment.console import in_sweep
     from attention_lab.interruption import exit_messages, resume, signals
-    from attention_lab.runs import recorded_failures, run_folder, started
+    from attention_lab.runs import started
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
@@ -83,18 +83,27 @@ def _run(config: DictConfig) -> Any:
         write_atomically(folder / PRUNED, f"{pruned}\n")
         return None
     except (LabError, OmegaConfBaseException) as error:
-        option = error.full_key if isinstance(error, OmegaConfBaseException) else None
-        reason = f"{option}: {first_line(error)}" if option else first_line(error)
-        if HydraConfig.get().mode == RunMode.RUN:
-            with suppress(LabError, OSError):  # the disk may be full
-                alone = signals.is_rank_zero() and not in_sweep()
-                if alone and not started.has_started(folder):
-                    started.discard_new_folder(folder)
-                elif config.stage in run_folder.STAGES:
-                    recorded_failures.record_failure(folder, error, reason)
-            sys.exit(console_message("Error", reason))
+        _end_with(error, config, folder)
+
+
+def _end_with(error: LabError | OmegaConfBaseException, config: DictConfig, folder: Path) -> NoReturn:
+    """Report bad input in one line; the folder of a run that has not started is removed."""
+    from attention_lab.experiment.console import in_sweep
+    from attention_lab.interruption.signals import is_rank_zero
+    from attention_lab.runs import recorded_failures, run_folder, started
+
+    option = error.full_key if isinstance(error, OmegaConfBaseException) else None
+    reason = f"{option}: {first_line(error)}" if option else first_line(error)
+    message = console_message("Error", reason)
+    if HydraConfig.get().mode != RunMode.RUN:
         # A sweep continues after this exception, but not after SystemExit.
-        raise CompactHydraException(console_message("Error", reason)) from None
+        raise CompactHydraException(message) from None
+    with suppress(LabError, OSError):  # the disk may be full
+        if is_rank_zero() and not in_sweep() and not started.has_started(folder):
+            started.discard_new_folder(folder)
+        elif config.stage in run_folder.STAGES:
+            recorded_failures.record_failure(folder, error, reason)
+    sys.exit(message)
 
 
 def choose_stage(config: DictConfig) -> Stage:

@@ -83,9 +83,9 @@ def with_overrides(kept: Config, plain: Config) -> Config:
     merged, given = OmegaConf.create(dict(kept)), set()
     for override in parse_overrides(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
-        if part == "task" and option and (name := option.partition(".")[0]) not in kept["task"]:
-            check_typed_option(part, name, kept["task"]["_target_"])
         if part in ("data", "task") and option:
+            if part == "task" and (name := option.partition(".")[0]) not in kept["task"]:
+                check_typed_option(part, name, kept["task"]["_target_"])
             if override.value() is not None:
                 given.add(option)
             OmegaConf.update(merged, override.key_or_group, override.value())

@@ -34,7 +34,7 @@ class Places(NamedTuple):
         return cls("standard input" if inputs == "-" else str(inputs), "line")
 
     @contextmanager
-    def naming(self, numbers: Sequence[int]) -> Iterator[None]:
+    def blame_lines(self, numbers: Sequence[int]) -> Iterator[None]:
         """Name the place in errors about a line; `numbers` are the line numbers of the texts being read."""
         try:
             yield

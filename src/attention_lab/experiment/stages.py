@@ -16,14 +16,7 @@ from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment.build import (
-    Config,
-    check_devices,
-    make_data,
-    make_task,
-    make_trainer,
-    to_plain,
-)
+from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
@@ -139,7 +132,7 @@ def predict(config: DictConfig) -> None:
     if trained.reads_columns and isinstance(inputs, list):
         lines = with_tabs(lines)
     readable = readable_lines(trained, lines, places)
-    with places.naming(list(readable)):
+    with places.blame_lines(list(readable)):
         table = prediction_table(trained, lines, readable)
     print(table, end="", flush=True)
     write_atomically(folder / PREDICTIONS, table)
@@ -160,7 +153,7 @@ def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places
     if not readable:
         raise LabError(f"{places.source or 'inputs'}: all inputs are empty")
     empty = [number for number in range(1, len(lines) + 1) if number not in readable]
-    with places.naming(range(1, len(lines) + 1)):
+    with places.blame_lines(range(1, len(lines) + 1)):
         unseen = trained.unseen_symbols(lines, *places)
     for warning in filter(None, (places.empty_warning(empty, len(lines)) if empty else "", unseen)):
         print(console_message("Warning", warning), file=sys.stderr)

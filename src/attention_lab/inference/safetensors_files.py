@@ -25,12 +25,7 @@ from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_generation import SequenceGeneration, SequencePredictor
-from attention_lab.untrusted.configuration import (
-    check_targets,
-    check_values,
-    checked_packages,
-    class_of,
-)
+from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages, class_of
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
 from attention_lab.untrusted.run_parts import check_subpackage

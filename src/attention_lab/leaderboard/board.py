@@ -14,13 +14,7 @@ from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import draw_axes, draw_board
 from attention_lab.leaderboard.ranking import rank
 from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
-from attention_lab.leaderboard.tables import (
-    Section,
-    count,
-    print_leaderboard,
-    to_csv,
-    to_markdown,
-)
+from attention_lab.leaderboard.tables import Section, count, print_leaderboard, to_csv, to_markdown
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
 from attention_lab.paths import short_path
 from attention_lab.run_files import METRICS

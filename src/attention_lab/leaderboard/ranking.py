@@ -124,14 +124,14 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
             options, metric, largest, [Ranked(setting, "open", why="no value") for setting in ordered]
         )
     best, *others = ordered
-    outcomes = _outcomes([job for setting in settings for job in setting.jobs], metric)
-    drawn = _resampled_rates(outcomes)
+    by_example = _read_by_example([job for setting in settings for job in setting.jobs], metric)
+    drawn = _resampled_rates(by_example)
     rows = [Ranked(best, "best")]
     for setting in others:
         if not math.isfinite(means[id(setting)]):
             rows.append(Ranked(setting, "open", why="diverged"))
             continue
-        rows.append(_compare_with_best(setting, best, metric, outcomes, drawn, len(others)))
+        rows.append(_compare_with_best(setting, best, metric, by_example, drawn, len(others)))
     return Block(options, metric, largest, rows)
 
 
@@ -139,7 +139,7 @@ def _compare_with_best(
     setting: Setting,
     best: Setting,
     metric: str,
-    outcomes: Mapping[int, RatesByExample],
+    by_example: Mapping[int, RatesByExample],
     drawn: Mapping[int, Array],
     comparisons: int,
 ) -> Ranked:
@@ -149,7 +149,7 @@ def _compare_with_best(
         return Ranked(setting, "open", why="no common seed")
     pairs = [(setting.by_seed(metric)[seed], best.by_seed(metric)[seed]) for seed in seeds]
     for pair in pairs:
-        if len({outcomes[id(job)].sources for jobs in pair for job in jobs if id(job) in outcomes}) > 1:
+        if len({by_example[id(job)].sources for jobs in pair for job in jobs if id(job) in by_example}) > 1:
             return Ranked(setting, "open", why="tested on different examples than the best")
     resampled = None
     if all(id(job) in drawn for pair in pairs for jobs in pair for job in jobs):
@@ -172,21 +172,22 @@ def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
     return rates
 
 
-def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, RatesByExample]:
+def _read_by_example(jobs: Sequence[Job], metric: str) -> dict[int, RatesByExample]:
+    """The rates of the runs that have a table of all examples, by the `id` of the job."""
     found = {id(job): read_rates_by_example(job, metric) for job in jobs}
-    return {name: outcomes for name, outcomes in found.items() if outcomes is not None}
+    return {job: rates for job, rates in found.items() if rates is not None}
 
 
-def _resampled_rates(outcomes: Mapping[int, RatesByExample]) -> dict[int, Array]:
+def _resampled_rates(by_example: Mapping[int, RatesByExample]) -> dict[int, Array]:
     """The rates of all runs on resampled test examples, shared by runs with the same examples."""
     tests: dict[bytes, list[int]] = {}
-    for job, one in outcomes.items():
+    for job, one in by_example.items():
         tests.setdefault(one.sources, []).append(job)
     drawn: dict[int, Array] = {}
     for place, jobs in enumerate(tests.values()):
         rates = resample(
-            np.stack([outcomes[job].numerators for job in jobs]),
-            np.stack([outcomes[job].denominators for job in jobs]),
+            np.stack([by_example[job].numerators for job in jobs]),
+            np.stack([by_example[job].denominators for job in jobs]),
             seed=place,
         )
         drawn |= dict(zip(jobs, rates.T, strict=True))

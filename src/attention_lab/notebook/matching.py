@@ -105,17 +105,14 @@ def labels_of(module: str, rows: int, columns: int, labels: Labels) -> tuple[Sid
         ValueError: no labels match the size of a side.
     """
     queries, keys, strict = labels
-    both = queries is not None and keys is not None
-    first = (queries, keys) if not both or not _is_encoder(module) else (keys, queries)
-    second = (keys, queries)
-    if both and rows == columns and len(queries or ()) == len(keys or ()) and not _CROSS.search(module):
-        reads_itself = _ENCODER.search(module) or _DECODER.search(module)
-        second = first if reads_itself else second
-    return _side(module, "rows", rows, first, strict), _side(module, "columns", columns, second, strict)
-
-
-def _is_encoder(module: str) -> bool:
-    return bool(_ENCODER.search(module)) and not _CROSS.search(module) and not _DECODER.search(module)
+    down, across = (queries, keys), (keys, queries)  # the first that fits a side is chosen
+    if queries is not None and keys is not None and not _CROSS.search(module):
+        in_encoder, in_decoder = _ENCODER.search(module), _DECODER.search(module)
+        if in_encoder and not in_decoder:
+            down = keys, queries
+        if (in_encoder or in_decoder) and rows == columns and len(queries) == len(keys):
+            across = down
+    return _side(module, "rows", rows, down, strict), _side(module, "columns", columns, across, strict)
 
 
 def _side(module: str, side: str, size: int, candidates: Sequence[Side | None], strict: bool) -> Side:

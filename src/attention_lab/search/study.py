@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 
 import optuna
 from filelock import FileLock
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.study import Study
@@ -149,13 +144,7 @@ class SharedStudy:
         def objective(trial: Trial) -> float:
             """Run the job without the lock; return the trial's value, or raise if it ended otherwise."""
             nonlocal result
-            with self._blame_storage(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about values out of range, which end in an error
-                for name, distribution in self.distributions.items():
-                    _suggest(trial, name, distribution)
-            # Without a heartbeat a trial never counts as dead, and Optuna may send the first one late.
-            self.storage.record_heartbeat(_trial_id(self.storage, self.name, trial.number))
-            trial.set_user_attr(_CLAIMED, trial.number)
+            self._claim(trial)
             self.lock.release()
             try:
                 result = job(trial)
@@ -181,6 +170,16 @@ class SharedStudy:
                     if ended.__cause__ is not None:
                         raise ended.__cause__ from None
         return result
+
+    def _claim(self, trial: Trial) -> None:
+        """Let Optuna propose the values of a trial, and note that this process runs it."""
+        with self._blame_storage(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about values out of range, which end in an error
+            for name, distribution in self.distributions.items():
+                _suggest(trial, name, distribution)
+        # Without a heartbeat a trial never counts as dead, and Optuna may send the first one late.
+        self.storage.record_heartbeat(_trial_id(self.storage, self.name, trial.number))
+        trial.set_user_attr(_CLAIMED, trial.number)
 
     @without_warnings()
     def _fail_dead_trials(self) -> None:

@@ -72,17 +72,7 @@ class LanguageModeling(Task):
     ) -> None:
         super().__init__(model, codec, **options)
         check_label_smoothing(label_smoothing)
-        check_counts("task", 1, max_new_tokens=max_new_tokens)
-        if max_new_tokens > LONGEST:
-            raise LabError(f"task.max_new_tokens must be at most {LONGEST}, got {max_new_tokens}")
-        # A checkpoint's codec may be of another kind, which is reported after this.
-        symbols = codec.tokenizer.vocabulary.symbols if isinstance(codec, LanguageCodec) else []
-        longest = max(map(len, symbols), default=1)
-        if max_new_tokens * longest > LONGEST_TEXT:
-            raise LabError(
-                f"task.max_new_tokens={max_new_tokens}: with a symbol of {longest:,} characters, an output "
-                f"could have more than {LONGEST_TEXT:,}: choose at most {LONGEST_TEXT // longest}"
-            )
+        _check_max_new_tokens(max_new_tokens, codec)
         self.label_smoothing = label_smoothing
         self.sampling = Sampling(float(temperature), top_k, float(top_p))
         self.max_new_tokens = max_new_tokens
@@ -159,3 +149,18 @@ class LanguageModeling(Task):
             measure = self.measures[f"{split}_{name}"]
             measure.update(loss, (targets != PAD).sum())  # type: ignore[operator]
             self.log(f"{split}/{name}", measure, prog_bar=split == "validation")  # type: ignore[arg-type]
+
+
+def _check_max_new_tokens(count: int, codec: LanguageCodec) -> None:
+    """Raise LabError if a continuation of this many symbols could be too long."""
+    check_counts("task", 1, max_new_tokens=count)
+    if count > LONGEST:
+        raise LabError(f"task.max_new_tokens must be at most {LONGEST}, got {count}")
+    # A checkpoint's codec may be of another kind, which is reported after this.
+    symbols = codec.tokenizer.vocabulary.symbols if isinstance(codec, LanguageCodec) else []
+    longest = max(map(len, symbols), default=1)
+    if count * longest > LONGEST_TEXT:
+        raise LabError(
+            f"task.max_new_tokens={count}: with a symbol of {longest:,} characters, an output "
+            f"could have more than {LONGEST_TEXT:,}: choose at most {LONGEST_TEXT // longest}"
+        )

@@ -74,7 +74,7 @@ def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
             raise ValueError(
                 f"the record has version {parts.short(other)}, but this program reads {VERSION} and {TILED}"
             )
-    shape = parts.integers(fields, "shape")
+    shape = parts.integers(fields.get("shape"), "shape")
     if len(shape) != 3 or min(shape) < 1 or 2 * math.prod(shape) != len(body):
         raise ValueError(f"shape {parts.short(shape)} does not fit {len(body)} bytes of weights")
     codes = np.frombuffer(body, "<u2").reshape(shape)

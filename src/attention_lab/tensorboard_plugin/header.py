@@ -109,9 +109,8 @@ def number(value: object, name: str) -> float:
     return value
 
 
-def integers(fields: Mapping[str, Any], name: str) -> list[int]:
-    """Check and return a field that is a list of integers."""
-    value = fields.get(name)
+def integers(value: object, name: str) -> list[int]:
+    """Check and return a list of integers."""
     if not isinstance(value, list) or not all(type(one) is int and abs(one) < 2**31 for one in value):
         raise ValueError(f"{name} in the header is not a list of integers")
     return value
@@ -119,7 +118,7 @@ def integers(fields: Mapping[str, Any], name: str) -> list[int]:
 
 def heads(fields: Mapping[str, Any]) -> list[int] | None:
     """The numbers of the heads, if the header has any."""
-    return integers(fields, "heads") if fields.get("heads") is not None else None
+    return None if fields.get("heads") is None else integers(fields["heads"], "heads")
 
 
 def text(fields: Mapping[str, Any], name: str) -> str:
@@ -145,7 +144,7 @@ def gold(value: object) -> npt.NDArray[np.int64] | None:
     if not isinstance(value, list):
         raise ValueError("gold in the header is not a list of keys")
     rows = value if any(isinstance(row, list) for row in value) else [value]
-    checked = [integers({"gold": row}, "gold") for row in rows]
+    checked = [integers(row, "gold") for row in rows]
     return np.array(checked if rows is value else checked[0], np.int64)
 
 
@@ -155,9 +154,7 @@ def picture(value: object) -> Ink | None:
         return None
     if not isinstance(value, dict):
         raise ValueError("picture in the header is not a JSON object")
-    height, width, cell = integers(
-        {"picture": [value.get(key) for key in ("height", "width", "cell")]}, "picture"
-    )
+    height, width, cell = integers([value.get(key) for key in ("height", "width", "cell")], "picture")
     pixels = np.frombuffer(base64.b64decode(text(value, "ink"), validate=True), np.uint8)
     if min(height, width) < 1 or height * width != len(pixels):
         raise ValueError(f"a picture of {height} x {width} with {len(pixels)} pixels")

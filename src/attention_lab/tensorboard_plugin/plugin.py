@@ -161,9 +161,8 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         try:
             if len(keys) != _BLOBS:
                 raise ValueError("it does not consist of a header and weights")
-            with ThreadPoolExecutor(
-                _BLOBS
-            ) as pool:  # the fast data loader takes 40 ms to answer, whatever the size
+            # The fast data loader takes 40 ms to answer, whatever the size.
+            with ThreadPoolExecutor(_BLOBS) as pool:
                 header, body = pool.map(lambda key: self._provider.read_blob(context, blob_key=key), keys)
             if not isinstance(header, bytes) or not isinstance(body, bytes):
                 raise ValueError("its parts are not bytes")

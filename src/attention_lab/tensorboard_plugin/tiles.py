@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ Codes = npt.NDArray[np.uint16]
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
-class Head:
+class Head(NamedTuple):
     """One head of a record.
 
     Attributes:
@@ -57,8 +56,7 @@ class Head:
 
     def pack(self) -> bytes:
         """The bytes of all arrays in order, little endian."""
-        arrays = (self.means, self.tops, self.measures, self.spans, self.keys, self.weights)
-        return b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in arrays)
+        return b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +103,8 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     tiles = fields.get("tiles")
     if not isinstance(tiles, dict):
         raise ValueError("tiles in the header is not a JSON object")
-    side, kept, of = parts.integers({"tiles": [tiles.get(name) for name in ("side", "kept", "of")]}, "tiles")
-    numbers = parts.integers(tiles, "heads")
+    side, kept, of = parts.integers([tiles.get(name) for name in ("side", "kept", "of")], "tiles")
+    numbers = parts.integers(tiles.get("heads"), "heads")
     if len(numbers) != count or numbers != sorted(set(numbers)) or not 0 <= numbers[0] <= numbers[-1] < of:
         raise ValueError(f"heads must be {count} ascending indices below {of}, not {parts.short(numbers)}")
     if not 1 <= side <= LONGEST or not 1 <= kept <= columns:
@@ -136,7 +134,7 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
 
 
 def _shape(fields: Mapping[str, Any]) -> tuple[int, int, int]:
-    shape = parts.integers(fields, "shape")
+    shape = parts.integers(fields.get("shape"), "shape")
     if len(shape) != 3 or min(shape) < 1 or max(shape[1:]) > LONGEST:
         raise ValueError(f"shape {parts.short(shape)} is not [heads, queries, keys] up to {LONGEST}")
     check_heads(shape[0], parts.heads(fields))

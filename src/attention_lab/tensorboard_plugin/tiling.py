@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,12 @@ def encode_tiles(record: AttentionRecord, version: int, room: int = ROOM) -> tup
         head, found = _encode_head(record.weights[number], mask, side, kept)
         packed.append(head.pack())
         extremes.append(found)
-    low, high, lost = zip(*extremes, strict=True)
     tiles = {"side": side, "kept": kept, "heads": numbers, "of": count}
     shape = (len(numbers), rows, columns)
     more: dict[str, Any] = {"tiles": tiles}
     if record.heads is not None:
         more["heads"] = [record.heads[number] for number in numbers]
-    header = write_header(record, version, shape, Extremes(min(low), max(high), sum(lost)), **more)
+    header = write_header(record, version, shape, _overall(extremes), **more)
     return header, zlib.compress(b"".join(packed), 6)
 
 
@@ -76,10 +76,13 @@ def _encode_head(
         block, found = _encode_rows(weights[part], None if mask is None else mask[part], side, kept)
         blocks.append(block)
         extremes.append(found)
-    names = ("means", "tops", "measures", "spans", "keys", "weights")
-    head = Head(**{name: np.concatenate([getattr(block, name) for block in blocks]) for name in names})
+    return Head(*map(np.concatenate, zip(*blocks, strict=True))), _overall(extremes)
+
+
+def _overall(extremes: Sequence[Extremes]) -> Extremes:
+    """The extremes of several parts together."""
     low, high, lost = zip(*extremes, strict=True)
-    return head, Extremes(min(low), max(high), sum(lost))
+    return Extremes(min(low), max(high), sum(lost))
 
 
 def _encode_rows(

@@ -19,8 +19,8 @@ P = TypeVar("P", Hard, Gumbel)
 
 SURE = 4.0
 """Number of standard errors above which a bias counts as significant."""
-PLAIN, RELAXED, BASED, MIXED = range(4)
-"""Kinds of estimators: score function; straight-through Gumbel; with baseline; with entropy."""
+SCORE_FUNCTION, GUMBEL, WITH_BASELINE, WITH_ENTROPY = range(4)
+"""Kinds of estimators; the last two are score functions, too."""
 
 
 class Estimate(NamedTuple):
@@ -48,22 +48,22 @@ class Estimates(NamedTuple):
 
     Attributes:
         plain: the score function, for each number of samples.
-        based: the same with a baseline.
-        mixed: the score function with an entropy term, compared with the gradient of the bound.
-        own: the same, compared with the gradient of its own objective.
-        relaxed: straight-through Gumbel-softmax, for each temperature.
+        with_baseline: the same with a baseline.
+        with_entropy: the score function with an entropy term, compared with the gradient of the bound.
+        own_objective: the same, compared with the gradient of its own objective.
+        gumbel: straight-through Gumbel-softmax, for each temperature.
     """
 
     plain: list[Estimate]
-    based: list[Estimate]
-    mixed: Estimate
-    own: Estimate
-    relaxed: list[Estimate]
+    with_baseline: list[Estimate]
+    with_entropy: Estimate
+    own_objective: Estimate
+    gumbel: list[Estimate]
 
     @property
     def every(self) -> list[Estimate]:
         """All estimates in the order of the table."""
-        return [*self.plain, *self.based, self.mixed, self.own, *self.relaxed]
+        return [*self.plain, *self.with_baseline, self.with_entropy, self.own_objective, *self.gumbel]
 
     @property
     def single(self) -> Estimate:
@@ -73,13 +73,15 @@ class Estimates(NamedTuple):
     @property
     def hold(self) -> bool:
         """Whether bias and variance are as claimed."""
-        unbiased = all(one.bias < SURE * one.error for one in [*self.plain, *self.based, self.own])
+        unbiased = all(
+            one.bias < SURE * one.error for one in [*self.plain, *self.with_baseline, self.own_objective]
+        )
         fewer = all(
-            one.variance < 0.9 * two.variance for one, two in zip(self.based, self.plain, strict=True)
+            one.variance < 0.9 * two.variance for one, two in zip(self.with_baseline, self.plain, strict=True)
         )
         shares = [one.variance * one.samples / self.single.variance for one in self.plain]
         falls = all(abs(share - 1) < 0.15 for share in shares)
-        biased = all(one.bias > SURE * one.error for one in [self.mixed, self.relaxed[-1]])
+        biased = all(one.bias > SURE * one.error for one in [self.with_entropy, self.gumbel[-1]])
         return unbiased and fewer and falls and biased
 
 
@@ -147,26 +149,28 @@ class HardGradients:
         exact, other = problem.exact(), problem.exact(self.entropy)
         return Estimates(
             plain=[
-                self._by_draws(f"score function, N = {n}", problem, exact, PLAIN, samples=n)
+                self._by_draws(f"score function, N = {n}", problem, exact, SCORE_FUNCTION, samples=n)
                 for n in self.samples
             ],
-            based=[
-                self._by_draws(f"with baseline, N = {n}", problem, exact, BASED, samples=n, baseline=True)
+            with_baseline=[
+                self._by_draws(
+                    f"with baseline, N = {n}", problem, exact, WITH_BASELINE, samples=n, baseline=True
+                )
                 for n in self.samples
             ],
-            mixed=self._by_draws(
-                f"entropy {self.entropy:g}, N = 1", problem, exact, MIXED, entropy=self.entropy
+            with_entropy=self._by_draws(
+                f"entropy {self.entropy:g}, N = 1", problem, exact, WITH_ENTROPY, entropy=self.entropy
             ),
-            own=self._by_draws(
-                "the same, against its objective", problem, other, MIXED, entropy=self.entropy
+            own_objective=self._by_draws(
+                "the same, against its objective", problem, other, WITH_ENTROPY, entropy=self.entropy
             ),
-            relaxed=[
+            gumbel=[
                 self._estimate(
                     f"Gumbel, T = {temperature:g}",
                     problem.straight_through,
                     Gumbel(temperature),
                     exact,
-                    RELAXED,
+                    GUMBEL,
                 )
                 for temperature in self.temperatures
             ],

@@ -66,34 +66,17 @@ class LinearRecurrence:
 
     def run(self, seed: int) -> Finding:
         """Compare values and gradients of the three forms, and measure the cost of a step."""
-        forms: dict[str, Callable[[Attention, Inputs], Tensor]] = {
-            "parallel": parallel,
-            "recurrent": recurrent,
-            "weights": by_weights,
-        }
         with seeded(seed):
-            attention = Attention(Linear(self.size, self.size))
-            shape = (self.batch, self.length, self.size)
-            given = [torch.randn(shape, dtype=torch.float64) for _ in range(3)]
-            direction = torch.randn(shape, dtype=torch.float64)
-            contexts, gradients = {}, {}
-            for name, form in forms.items():
-                query, key, value = (x.clone().requires_grad_() for x in given)
-                contexts[name] = form(attention, (query, key, value))
-                gradients[name] = torch.autograd.grad(contexts[name], (query, key, value), direction)
+            found = self._contexts_and_gradients()
             with torch.no_grad():
                 state, growing = self._cost(_linear_past), self._cost(_softmax_past)
-        rows: list[list[Cell]] = []
         pairs = (("recurrent", "parallel"), ("recurrent", "weights"), ("parallel", "weights"))
-        for one, other in pairs:
-            differences = [largest_difference(contexts[one], contexts[other])]
-            differences += [
-                largest_difference(*both) for both in zip(gradients[one], gradients[other], strict=True)
-            ]
-            rows.append([f"{one} and {other}", *differences])
+        rows: list[list[Cell]] = [
+            [f"{one} and {other}", *map(largest_difference, found[one], found[other])] for one, other in pairs
+        ]
         largest = max(float(cell) for row in rows for cell in row[1:])
         by_step = {
-            f"{one} and {other}": (contexts[one] - contexts[other]).detach().abs().amax((0, 2))
+            f"{one} and {other}": (found[one][0] - found[other][0]).abs().amax((0, 2))
             for one, other in pairs[:2]
         }
         notes = [
@@ -115,6 +98,25 @@ class LinearRecurrence:
             figures=(Figure("recurrence", partial(self._draw, by_step, state, growing)),),
             notes=notes,
         )
+
+    def _contexts_and_gradients(self) -> dict[str, tuple[Tensor, ...]]:
+        """The contexts by each form, and their gradients w.r.t. query, key and value."""
+        forms: dict[str, Callable[[Attention, Inputs], Tensor]] = {
+            "parallel": parallel,
+            "recurrent": recurrent,
+            "weights": by_weights,
+        }
+        attention = Attention(Linear(self.size, self.size))
+        shape = (self.batch, self.length, self.size)
+        given = [torch.randn(shape, dtype=torch.float64) for _ in range(3)]
+        direction = torch.randn(shape, dtype=torch.float64)
+        found = {}
+        for name, form in forms.items():
+            query, key, value = (x.clone().requires_grad_() for x in given)
+            context = form(attention, (query, key, value))
+            gradients = torch.autograd.grad(context, (query, key, value), direction)
+            found[name] = (context.detach(), *gradients)
+        return found
 
     def _cost(self, past: Callable[[int, int], tuple[Callable[[], Tensor], int]]) -> list[Cost]:
         found = []

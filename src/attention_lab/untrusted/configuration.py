@@ -43,6 +43,14 @@ MOVED = {
 LONGEST_TARGET = 200
 """Most characters of the name of a class; importing one of thousands of parts fails."""
 Known = Callable[[str], bool]
+_IN_WORDS = {
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a string",
+    NoneType: "null",
+    list[str]: "a list of strings",
+}
 
 
 def with_moved_classes(node: Any) -> Any:
@@ -89,32 +97,38 @@ def _check_targets(
     if type(node) is dict:
         inside = str(node.get("_target_", holder))
         for key, value in node.items():
-            if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
-                raise LabError(f"{source} has the option {key!r}, which is not allowed: it is not loaded")
-            if key == "_partial_" and type(value) is not bool:
-                raise LabError(
-                    f"{source} has _partial_={str(value)[:60]!r}, not true or false: it is not loaded"
-                )
-            if key == "_target_" and not (
-                is_own_class(value)
-                or _is_allowed(value, allow)
-                or (listed is not None and listed(str(value)))
-            ):
-                raise LabError(
-                    f"{source} names {str(value)[:200]!r}, which is not part of attention-lab: "
-                    f"it is not loaded{_how_to_allow(value)}"
-                )
-            if key == "_target_" and holder and not _may_hold(holder, value, allow):
-                raise LabError(
-                    f"{source} names {value[:200]!r} inside {holder[:200]}, which has no options that are "
-                    "objects: it is not loaded"
-                )
+            _check_key(key, value, source)
+            if key == "_target_":
+                _check_target(value, holder, source, allow, listed)
             _check_targets(value, source, allow, listed, inside)
     elif type(node) is list:
         for item in node:
             _check_targets(item, source, allow, listed, holder)
     elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
+
+
+def _check_key(key: object, value: object, source: str) -> None:
+    """Reject keys that are not text, and all instructions to Hydra but `_target_` and `_partial_`."""
+    if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
+        raise LabError(f"{source} has the option {key!r}, which is not allowed: it is not loaded")
+    if key == "_partial_" and type(value) is not bool:
+        raise LabError(f"{source} has _partial_={str(value)[:60]!r}, not true or false: it is not loaded")
+
+
+def _check_target(target: Any, holder: str, source: str, allow: Sequence[str], listed: Known | None) -> None:
+    """Reject a class that may not be named, or not among the options of the class `holder`, if any."""
+    known = is_own_class(target) or _is_allowed(target, allow)
+    if not known and not (listed is not None and listed(str(target))):
+        raise LabError(
+            f"{source} names {str(target)[:200]!r}, which is not part of attention-lab: "
+            f"it is not loaded{_how_to_allow(target)}"
+        )
+    if holder and not _may_hold(holder, target, allow):
+        raise LabError(
+            f"{source} names {target[:200]!r} inside {holder[:200]}, which has no options that are "
+            "objects: it is not loaded"
+        )
 
 
 def class_of(target: str) -> Any:
@@ -147,10 +161,8 @@ def check_values(node: Any, source: str, name: str = "") -> None:
 def check_option(hint: Any, value: Any, path: str, source: str) -> None:
     """Reject a value whose type is not the one that is annotated."""
     if not _matches(hint, value):
-        shown = (str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value))[
-            :60
-        ]
-        raise LabError(f"{source} has {path}={shown}: it must be {_describe(hint)}")
+        text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        raise LabError(f"{source} has {path}={text[:60]}: it must be {_describe(hint)}")
 
 
 def _largest(name: str) -> int:
@@ -197,18 +209,11 @@ def _matches(hint: Any, value: Any) -> bool:
 
 
 def _describe(hint: Any) -> str:
-    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return " or ".join(
-        "null"
-        if part is NoneType
-        else " or ".join(map(str, get_args(part)))
-        if get_origin(part) is Literal
-        else "a list of strings"
-        if part == list[str]
-        else names.get(part, str(part))
-        for part in parts
-    )
+    """The values that match an annotation, in words."""
+    options = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_describe, options))
+    return " or ".join(map(str, options)) if get_origin(hint) is Literal else _IN_WORDS.get(hint, str(hint))
 
 
 def is_own_class(target: object) -> bool:

@@ -139,24 +139,30 @@ def _moved(node: Any, path: str, root: str, folder: Path, name: str) -> Any:
         return str(folder)
     if node == f"{root}/{CHECKPOINTS}":
         return str(folder / CHECKPOINTS)
-    text = node if isinstance(node, str) else ""
-    is_path = (last in PATHS and node is not None) or text.startswith(("/", "~"))
+    _check_stays_inside(node, path, name)
+    return node
+
+
+def _check_stays_inside(value: Any, path: str, name: str) -> None:
+    """Reject a path outside the run's folder, and a file name that could lead out of it."""
+    last = path.rpartition(".")[2]
+    text = value if isinstance(value, str) else ""
+    is_path = (last in PATHS and value is not None) or text.startswith(("/", "~"))
     if is_path or any(one in text for one in ("..", "\\", "://", "\0")):
         raise LabError(
-            f"{name} has {path}={str(node)[:200]!r}, which is not in the run's folder: "
+            f"{name} has {path}={str(value)[:200]!r}, which is not in the run's folder: "
             f"give {path}=... on the command line if you want it"
         )
-    if not isinstance(node, str):
-        return node
-    if last == "filename" and not _is_checkpoint_name(node):
+    if not isinstance(value, str):
+        return
+    if last == "filename" and not _is_checkpoint_name(value):
         raise LabError(
-            f"{name} has {path}={node[:200]!r}, which is not a file name: "
+            f"{name} has {path}={value[:200]!r}, which is not a file name: "
             "use plain text and values such as {validation/loss:.2f} or {epoch:02d}, or give it again on the "
             "command line"
         )
-    if last in ("name", "version") and ("/" in node or len(node) > LONGEST_NAME):
-        raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")
-    return node
+    if last in ("name", "version") and ("/" in value or len(value) > LONGEST_NAME):
+        raise LabError(f"{name} has {path}={value[:200]!r}, which is not a file name")
 
 
 def _is_checkpoint_name(text: str) -> bool:

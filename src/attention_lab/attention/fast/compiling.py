@@ -14,7 +14,7 @@ from attention_lab.errors import named_line
 
 log = logging.getLogger(__name__)
 
-WORTH = 2**24
+LEAST_WORK = 2**24
 """Hidden units of one call from which we compile unless told not to.
 
 Inductor takes 10 to 20 seconds the first time, and a few seconds once its cache on disk is warm. A call of
@@ -27,7 +27,7 @@ class _NotNow(RuntimeError):  # noqa: N818
     """The function would run uncompiled, for example because of `torch.compiler.set_stance`."""
 
 
-def pays(work: int, wanted: bool | None) -> bool:
+def worth_compiling(work: int, wanted: bool | None) -> bool:
     """Whether to compile a call with `work` hidden units.
 
     The answer depends only on the size of the call, not on earlier calls, so that a resumed run computes
@@ -37,7 +37,7 @@ def pays(work: int, wanted: bool | None) -> bool:
         work: hidden units that the call computes.
         wanted: the user's choice; None to decide by size.
     """
-    return work >= WORTH if wanted is None else wanted
+    return work >= LEAST_WORK if wanted is None else wanted
 
 
 class CompiledFunction:

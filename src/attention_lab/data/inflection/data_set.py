@@ -3,21 +3,15 @@
 from collections.abc import Sequence
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.headers import header_hints, swapped_tags_hint
+from attention_lab.data.format_hints import header_hints, swapped_tags_hint
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.files import Row, naming, read_once
+from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.splitting import Splits
-from attention_lab.data.reading.vocabulary import (
-    KNOWN,
-    TAG,
-    Tokenizer,
-    Vocabulary,
-    is_tag,
-)
+from attention_lab.data.reading.vocabulary import KNOWN, TAG, Tokenizer, Vocabulary, is_tag
 from attention_lab.data.specs.files import InflectionSpec
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
@@ -81,6 +75,6 @@ class Inflection(TransductionData):
         return example._replace(alignment=align_letters(example.source, example.target))
 
     def _example(self, row: Row, text: str) -> Example:
-        with naming(row.place):
+        with blame(row.place):
             source = self.source.tokens(text)
         return Example(source, self.target.tokens(row.second))

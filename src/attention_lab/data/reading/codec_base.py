@@ -31,6 +31,10 @@ class BaseCodec:
         tokenizers = {name: Tokenizer.from_state(one) for name, one in kept.items() if isinstance(one, dict)}
         return cls(**kept | tokenizers)
 
+    def problem(self) -> str:
+        """Which of its values, each of the right type, do not fit together; empty if all do."""
+        return ""
+
 
 def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -> list[T]:
     """Apply `encode` to each line; `first` is the number of the first one.

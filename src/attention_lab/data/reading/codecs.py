@@ -58,6 +58,16 @@ class RegressionCodec(BaseCodec):
         check_spreads(names, train, squared=[not standardize] * len(inputs) + [True])
         return cls(list(inputs), target, mean.tolist(), deviation.tolist())
 
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        columns = len(self.inputs) + 1
+        if len(self.mean) == len(self.deviation) == columns:
+            return ""
+        return (
+            f"needs a mean and a deviation for each of {columns} columns, "
+            f"but has {len(self.mean)} and {len(self.deviation)}"
+        )
+
     def standardize(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Standardised inputs [N, d] and targets [N, 1] in float32, of `values` [N, d + 1] in float64.
 
@@ -117,6 +127,11 @@ class TransductionCodec(BaseCodec):
         tags = sum(named and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
         return TransductionSizes(len(source), len(target), tags, source.in_other(target))
 
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        same = self.source.notation.right_to_left == self.target.notation.right_to_left
+        return "" if same else "reads and writes in different directions"
+
     @property
     def left_to_right(self) -> Self:
         """The same codec, but reading and writing from left to right."""
@@ -174,6 +189,11 @@ class ClassificationCodec(BaseCodec):
         return ClassificationSizes(
             len(self.labels), self.length, vocabulary, self.features, answers=self.answers
         )
+
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        fits = 1 <= self.answers <= max(1, self.length)
+        return "" if fits else f"has {self.answers} answers for {self.length} tokens"
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode lines of text, or of `length * features` numbers with commas or spaces; labels are -1."""
@@ -254,21 +274,6 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     codec: Codec = kinds[state["kind"]].from_state(state)
     if not fits(codec, type(codec)):
         raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has invalid values")
-    if isinstance(codec, TransductionCodec) and (
-        codec.source.notation.right_to_left != codec.target.notation.right_to_left
-    ):
-        raise LabError("the checkpoint's codec reads and writes in different directions")
-    if isinstance(codec, RegressionCodec):
-        columns = len(codec.inputs) + 1
-        if not len(codec.mean) == len(codec.deviation) == columns:
-            raise LabError(
-                f"the checkpoint's codec needs a mean and a deviation for each of {columns} columns, "
-                f"but has {len(codec.mean)} and {len(codec.deviation)}"
-            )
-    if isinstance(codec, NodeCodec) and (wrong := codec.misfit()):
-        raise LabError(f"the checkpoint's codec has {wrong} that do not fit its {len(codec.names)} nodes")
-    if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
-        raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
-    if isinstance(codec, ImageCodec) and not (codec.height and codec.cell and codec.height % codec.cell == 0):
-        raise LabError(f"the checkpoint's codec cuts {codec.height} rows of pixels in cells of {codec.cell}")
+    if problem := codec.problem():
+        raise LabError(f"the checkpoint's codec {problem}")
     return codec

@@ -86,7 +86,7 @@ def _read_rows(path: str, memory: Memory) -> str:
 
 
 @contextmanager
-def naming(place: str) -> Iterator[None]:
+def blame(place: str) -> Iterator[None]:
     """Prefix errors with the place that they are about: a file, or a line of it."""
     try:
         yield
@@ -211,7 +211,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")
-        try:  # not `naming`, which would double the time of a short line
+        try:  # not `blame`, which would double the time of a short line
             check_accents(line)
         except LabError as error:
             raise LabError(f"{place}: {error}") from None

@@ -77,17 +77,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                     raise Image.DecompressionBombError
                 _check_scans(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
-                if height > LONGEST:
-                    raise LabError(f"data.height={height}: choose at most {LONGEST}")
-                if width > LONGEST:
-                    raise LabError(
-                        f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces"
-                    )
-                if height * width > MOST_CELLS * cell**2:
-                    raise LabError(
-                        f"{path} has more than {MOST_CELLS:,} cells with data.height={height} and "
-                        f"data.cell={cell}: choose a smaller height or larger cells"
-                    )
+                _check_size(width, height, cell, path)
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
@@ -130,6 +120,19 @@ def _tile_pixels(file: Image.Image) -> int:
     return math.prod(side for side in sides if isinstance(side, int))
 
 
+def _check_size(width: int, height: int, cell: int, path: Path) -> None:
+    """Raise LabError if an image is too large after scaling."""
+    if height > LONGEST:
+        raise LabError(f"data.height={height}: choose at most {LONGEST}")
+    if width > LONGEST:
+        raise LabError(f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces")
+    if height * width > MOST_CELLS * cell**2:
+        raise LabError(
+            f"{path} has more than {MOST_CELLS:,} cells with data.height={height} and "
+            f"data.cell={cell}: choose a smaller height or larger cells"
+        )
+
+
 def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
     """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans."""
     if file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg":
@@ -160,6 +163,11 @@ class ImageCodec(BaseCodec):
     def sizes(self) -> ImageSizes:
         """The height, the cell size and the size of the vocabulary."""
         return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
+
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        fits = self.height and self.cell and self.height % self.cell == 0
+        return "" if fits else f"cuts {self.height} rows of pixels in cells of {self.cell}"
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""

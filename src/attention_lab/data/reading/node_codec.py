@@ -43,14 +43,14 @@ class NodeCodec(BaseCodec):
         width = len(self.names if self.features is None else self.features[0])
         return GraphSizes(len(self.labels), width, self.directed)
 
-    def misfit(self) -> str:
-        """The first part that does not fit the nodes, `edges` or `features`; empty if both do."""
-        nodes = len(self.names)
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        nodes, rows = len(self.names), self.features
         if any(len(edge) != 2 or max(edge) >= nodes for edge in self.edges):
-            return "edges"
-        rows = self.features
-        misfit = rows is not None and (len(rows) != nodes or len(set(map(len, rows))) != 1 or not rows[0])
-        return "features" if misfit else ""
+            return f"has edges that do not fit its {nodes} nodes"
+        if rows is not None and (len(rows) != nodes or len(set(map(len, rows))) != 1 or not rows[0]):
+            return f"has features that do not fit its {nodes} nodes"
+        return ""
 
     @cached_property
     def tensors(self) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from itertools import chain, groupby, takewhile
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from attention_lab.data.subwords.byte_pairs import Splitter, check_pieces, join
+from attention_lab.data.subwords import Splitter, check_pieces, join
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK
 

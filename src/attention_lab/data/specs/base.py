@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 from attention_lab.data.overlaps import split_names
-from attention_lab.data.reading.files import Row, naming, read_columns, read_text
+from attention_lab.data.reading.files import Row, blame, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.data.specs.option_checks import check_at_least, check_fractions, check_seed
@@ -133,12 +133,12 @@ class ColumnsSpec(FileSpec):
             rows = read_columns(file, self.COLUMNS)
             for row in rows:
                 if max(map(len, row[1:])) > LONGEST_SYMBOL:
-                    with naming(row.place):
+                    with blame(row.place):
                         check_symbols(self.symbols(row))
             return rows
 
         def split(rows: list[Row]) -> Splits[list[Row]]:
-            with naming(str(self.file)):
+            with blame(str(self.file)):
                 try:
                     numbers = partition([key(row) for row in rows], self.fractions, self.seed)
                 except LabError as error:  # the columns may be swapped

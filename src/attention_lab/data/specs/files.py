@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, get_args
 
-from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, naming, read_text
+from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, blame, read_text
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
@@ -147,7 +147,7 @@ class TextSpec(FileSpec):
         if self.unit == "characters":
             return text  # as a tuple of characters, it would take up to 100 times as much memory
         symbols = tuple(map(intern, self.notation.tokens(text)))  # each word once in memory
-        with naming(file):
+        with blame(file):
             check_symbols(symbols)
         return symbols
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attention_lab.data.reading.files import COLUMNS, naming, parse_number, read_columns, read_text
+from attention_lab.data.reading.files import COLUMNS, blame, parse_number, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.option_checks import check_fractions, check_seed
 from attention_lab.errors import LabError
@@ -75,7 +75,7 @@ class GraphFilesSpec:
         if len(labels) < 2:
             found = f"the only label is {labels[0]!r}" if labels else "no node has a label"
             raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
-        with naming(self.nodes):
+        with blame(self.nodes):
             splits = partition(known, self.fractions, self.seed).map(
                 lambda rows: [known[row] for row in rows]
             )
@@ -110,6 +110,6 @@ def read_nodes(path: str) -> Nodes:
             raise LabError(f"{place}: {len(numbers)} features, but line 1 has {len(rows[0])}")
         lines[name] = number
         labels.append(label)
-        with naming(place):
+        with blame(place):
             rows.append([parse_number(field) for field in numbers])
     return Nodes(list(lines), labels, rows if rows[0] else None)

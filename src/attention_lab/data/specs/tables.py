@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attention_lab.data.reading.files import naming, read_csv
+from attention_lab.data.reading.files import blame, read_csv
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.option_checks import check_fractions, check_seed
 from attention_lab.errors import LabError
@@ -67,6 +67,6 @@ class CSVSpec(TableSpec):
     def load(self) -> Splits[list[list[float]]]:
         """Read the file: the numbers of each row, the target last."""
         rows = read_csv(self.file, [*self.columns, str(self.target)])
-        with naming(self.file):
+        with blame(self.file):
             numbers = partition(range(len(rows)), self.fractions, self.seed)
         return numbers.map(lambda split: [rows[number] for number in split])

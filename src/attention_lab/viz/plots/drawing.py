@@ -52,7 +52,8 @@ def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
     axes.grid(axis="y")
     axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
     categories = _categories(panel.series)
-    _scale(axes, panel, categories)
+    _scale_x(axes, panel, categories)
+    _scale_y(axes, panel)
     ends: list[End] = []
     named: list[Named] = []
     key: Key = {}
@@ -64,7 +65,8 @@ def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
         if series.style == "band":
             ends_of_band = _usable(series.intervals).T
             band = axes.fill_between(xs, *ends_of_band, color=colour, alpha=0.16, linewidth=0, zorder=1)
-            key |= {series.name: band} if series.name else {}
+            if series.name:
+                key[series.name] = band
             continue
         line = "none" if categories else "-"
         looks: dict[str, Any] = {
@@ -97,12 +99,26 @@ def _categories(series: Sequence[Series]) -> list[Any]:
     return [] if numeric else values
 
 
-def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
-    """Set ticks and scales; a logarithmic y axis has plain numbers if its range is small."""
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+def _scale_x(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
+    """Set the scale and ticks of the x axis."""
+    from matplotlib.ticker import NullLocator
 
     if panel.log_x:
         axes.set_xscale("log")
+    if categories:
+        axes.set_xticks(range(len(categories)), [fitted(str(one), 9.5, 120) for one in categories])
+        axes.set_xlim(-0.5, len(categories) - 0.5)
+    elif panel.ticks:
+        axes.set_xticks(panel.ticks, [f"{tick:,.12g}" for tick in panel.ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif not panel.log_x and all(float(x).is_integer() for series in panel.series for x in series.x):
+        axes.locator_params(axis="x", integer=True)
+
+
+def _scale_y(axes: "Axes", panel: Lines) -> None:
+    """Set the scale, ticks and limits of the y axis; a small logarithmic range has plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     if panel.log_y:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -117,14 +133,6 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
     if panel.within is not None:
         low, high = panel.within
         axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest values
-    if categories:
-        axes.set_xticks(range(len(categories)), [fitted(str(one), 9.5, 120) for one in categories])
-        axes.set_xlim(-0.5, len(categories) - 0.5)
-    elif panel.ticks:
-        axes.set_xticks(panel.ticks, [f"{tick:,.12g}" for tick in panel.ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-    elif not panel.log_x and all(float(x).is_integer() for series in panel.series for x in series.x):
-        axes.locator_params(axis="x", integer=True)
 
 
 def thin_ticks(axes: "Axes") -> None:

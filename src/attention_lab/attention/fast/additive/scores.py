@@ -61,7 +61,7 @@ def additive_scores(
         keys: b.
         weight: w.
         activation: f, one of `ACTIVATIONS`.
-        compiled: whether inductor compiles large calls; None: only where it pays, see `compiling.pays`.
+        compiled: whether inductor compiles large calls; None: only if `worth_compiling`.
     """
     leading = query.shape[:-2]
     if keys.shape[:-2] != leading or weight.dim() > 1:
@@ -111,7 +111,7 @@ def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
         form = rational(activation, a, b)
     work = examples * queries * count * hidden
     large = work > CHUNK and min(queries, count) > 1 and a.dtype == torch.float32
-    path = "compiled" if large and compiling.pays(work, compiled) else "chunks"
+    path = "compiled" if large and compiling.worth_compiling(work, compiled) else "chunks"
     return Plan(activation, form or FORMS[activation], path)
 
 

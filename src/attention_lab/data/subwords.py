@@ -1,4 +1,4 @@
-"""Byte-pair encoding (1508.07909, section 3.2), learned and applied by Hugging Face's `tokenizers`.
+"""Subwords: byte-pair encoding (1508.07909, section 3.2), learned and applied by Hugging Face's `tokenizers`.
 
 The result of learning is an alphabet and a list of merges, `"a b"` for the pieces a and b, in the order in
 which they are applied. `▁` at the beginning of a word stands for a space, so that joining the pieces
