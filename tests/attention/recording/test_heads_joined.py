@@ -28,7 +28,7 @@ class Local(nn.Module):
     """Attention in windows of L positions, each with the next."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (x.unflatten(1, (W, L)) for x in (q, k, v))
+        q, k, v = (x.unflatten(1, (-1, L)) for x in (q, k, v))
         k, v = (torch.cat([x, x.roll(-1, 1)], 2) for x in (k, v))
         return ((q @ k.mT).softmax(-1) @ v).flatten(1, 2)
 
@@ -90,15 +90,17 @@ def test_other_names_of_the_number_of_heads(name: str) -> None:
     assert weights[""].shape == (B, H, L, L)
 
 
-def test_windows_beside_joined_examples_and_heads_are_examples() -> None:
-    model, x = Outer(Local()), torch.randn(B, W * L, H * D)
+@pytest.mark.parametrize("windows", [W, H])
+def test_windows_beside_joined_examples_and_heads_are_examples(windows: int) -> None:
+    """Also if there are as many of them as heads."""
+    model, x = Outer(Local()), torch.randn(B, windows * L, H * D)
     with recording(model) as weights:
         model(x)
-    assert weights["inner"].shape == (B * W, H, L, 2 * L)
-    scores = model.scores.unflatten(0, (B, H)).unflatten(-1, (W, L)).unflatten(2, (W, L))
-    for window in range(W):
-        keys = torch.cat([scores[:, :, window, :, window], scores[:, :, window, :, (window + 1) % W]], -1)
-        assert torch.allclose(weights["inner"][window::W], keys.softmax(-1), atol=1e-6)
+    assert weights["inner"].shape == (B * windows, H, L, 2 * L)
+    scores = model.scores.unflatten(0, (B, H)).unflatten(-1, (windows, L)).unflatten(2, (windows, L))
+    for one in range(windows):
+        keys = torch.cat([scores[:, :, one, :, one], scores[:, :, one, :, (one + 1) % windows]], -1)
+        assert torch.allclose(weights["inner"][one::windows], keys.softmax(-1), atol=1e-6)
 
 
 def test_windows_after_the_heads_in_a_fused_kernel() -> None:
