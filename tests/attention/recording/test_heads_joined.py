@@ -90,6 +90,40 @@ def test_other_names_of_the_number_of_heads(name: str) -> None:
     assert weights[""].shape == (B, H, L, L)
 
 
+@pytest.mark.parametrize("examples", [B, H, 2 * H])
+def test_images_are_not_taken_for_heads(examples: int) -> None:
+    """Each head attends by itself, as in EfficientViT (2305.07027), however many images there are."""
+
+    class Cascade(nn.Module):
+        num_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            heads = [head.flatten(2).mT for head in x.chunk(H, 1)]
+            return torch.cat([(head @ head.mT).softmax(-1) @ head for head in heads], -1)
+
+    with recording(model := Cascade()) as weights:
+        model(torch.randn(examples, H * D, 2, 3))
+    assert weights[""].shape == (examples, 1, H * 6, 6)
+
+
+@pytest.mark.parametrize("examples", [1, B, H])
+def test_windows_of_images_beside_joined_examples_and_heads(examples: int) -> None:
+    """As in HaloNet (2103.12731): `[B * H, windows, L, D]` in a module that knows the number of heads."""
+
+    class Halo(nn.Module):
+        num_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.reshape(len(x) * H, D, W, L).permute(0, 2, 3, 1)
+            return (x @ x.mT).softmax(-1) @ x
+
+    x = torch.randn(examples, H * D, W, L)
+    with recording(model := Halo()) as weights:
+        model(x)
+    features = x.unflatten(1, (H, D)).permute(0, 3, 1, 4, 2).flatten(0, 1)  # [B * windows, H, L, D]
+    assert torch.allclose(weights[""], (features @ features.mT).softmax(-1), atol=1e-6)
+
+
 @pytest.mark.parametrize("windows", [W, H])
 def test_windows_beside_joined_examples_and_heads_are_examples(windows: int) -> None:
     """Also if there are as many of them as heads."""
