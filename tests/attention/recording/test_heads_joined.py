@@ -28,7 +28,7 @@ class Local(nn.Module):
     """Attention in windows of L positions, each with the next."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (x.unflatten(1, (W, L)) for x in (q, k, v))
+        q, k, v = (x.unflatten(1, (-1, L)) for x in (q, k, v))
         k, v = (torch.cat([x, x.roll(-1, 1)], 2) for x in (k, v))
         return ((q @ k.mT).softmax(-1) @ v).flatten(1, 2)
 
@@ -90,15 +90,51 @@ def test_other_names_of_the_number_of_heads(name: str) -> None:
     assert weights[""].shape == (B, H, L, L)
 
 
-def test_windows_beside_joined_examples_and_heads_are_examples() -> None:
-    model, x = Outer(Local()), torch.randn(B, W * L, H * D)
+@pytest.mark.parametrize("examples", [B, H, 2 * H])
+def test_images_are_not_taken_for_heads(examples: int) -> None:
+    """Each head attends by itself, as in EfficientViT (2305.07027), however many images there are."""
+
+    class Cascade(nn.Module):
+        num_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            heads = [head.flatten(2).mT for head in x.chunk(H, 1)]
+            return torch.cat([(head @ head.mT).softmax(-1) @ head for head in heads], -1)
+
+    with recording(model := Cascade()) as weights:
+        model(torch.randn(examples, H * D, 2, 3))
+    assert weights[""].shape == (examples, 1, H * 6, 6)
+
+
+@pytest.mark.parametrize("examples", [1, B, H])
+def test_windows_of_images_beside_joined_examples_and_heads(examples: int) -> None:
+    """As in HaloNet (2103.12731): `[B * H, windows, L, D]` in a module that knows the number of heads."""
+
+    class Halo(nn.Module):
+        num_heads = H
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.reshape(len(x) * H, D, W, L).permute(0, 2, 3, 1)
+            return (x @ x.mT).softmax(-1) @ x
+
+    x = torch.randn(examples, H * D, W, L)
+    with recording(model := Halo()) as weights:
+        model(x)
+    features = x.unflatten(1, (H, D)).permute(0, 3, 1, 4, 2).flatten(0, 1)  # [B * windows, H, L, D]
+    assert torch.allclose(weights[""], (features @ features.mT).softmax(-1), atol=1e-6)
+
+
+@pytest.mark.parametrize("windows", [W, H])
+def test_windows_beside_joined_examples_and_heads_are_examples(windows: int) -> None:
+    """Also if there are as many of them as heads."""
+    model, x = Outer(Local()), torch.randn(B, windows * L, H * D)
     with recording(model) as weights:
         model(x)
-    assert weights["inner"].shape == (B * W, H, L, 2 * L)
-    scores = model.scores.unflatten(0, (B, H)).unflatten(-1, (W, L)).unflatten(2, (W, L))
-    for window in range(W):
-        keys = torch.cat([scores[:, :, window, :, window], scores[:, :, window, :, (window + 1) % W]], -1)
-        assert torch.allclose(weights["inner"][window::W], keys.softmax(-1), atol=1e-6)
+    assert weights["inner"].shape == (B * windows, H, L, 2 * L)
+    scores = model.scores.unflatten(0, (B, H)).unflatten(-1, (windows, L)).unflatten(2, (windows, L))
+    for one in range(windows):
+        keys = torch.cat([scores[:, :, one, :, one], scores[:, :, one, :, (one + 1) % windows]], -1)
+        assert torch.allclose(weights["inner"][one::windows], keys.softmax(-1), atol=1e-6)
 
 
 def test_windows_after_the_heads_in_a_fused_kernel() -> None:

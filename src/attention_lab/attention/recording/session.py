@@ -17,7 +17,7 @@ from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording, four_dimensional
-from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller
+from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller, with_images
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
 _MOST_TOLD = 20  # names in an error
@@ -152,7 +152,9 @@ class Session:
             return None
         name, module = found
         site = Site(name, module, keys_seen(module, inner.f_locals), (id(inner), place))
-        return site if site.number_of_heads else replace(site, caller=caller(frame, module, self._modules))
+        heads = site.number_of_heads
+        known = with_images(frame, module, heads) if heads else caller(frame, module, self._modules)
+        return replace(site, caller=known)
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""

@@ -50,7 +50,8 @@ class Site:
         seen: the number of keys so far, if the cache holds only the last of them; see `caches`.
         place: the call of the module, and where in its code the attention is computed; None if a module
             computes only one.
-        caller: the module that calls it, if that knows a number of heads, and the module itself does not.
+        caller: the module that calls it, if that knows a number of heads, and the module itself does not;
+            the module itself, if it does and its input is an image.
     """
 
     name: str
@@ -61,6 +62,8 @@ class Site:
 
     def heads(self, joined: int) -> int:
         """The number of heads, for tensors whose first dimension is examples times heads."""
+        if self.caller is not None and joined == self.caller.sizes[0]:  # examples, with one head
+            return 1
         own = next((heads for heads in self._numbers_of_heads() if joined % heads == 0), None)
         return own or self.heads_of_caller(joined) or 1
 
@@ -102,6 +105,22 @@ def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int])
                 return Caller(numbers, tuple(given[0].shape[:2]))
         frame = frame.f_back
     return None
+
+
+def with_images(frame: FrameType | None, module: nn.Module, heads: int) -> Caller | None:
+    """A module that knows its number of heads, and how many images it is called with; None if with no images.
+
+    Other tensors may have examples and heads in one dimension already.
+
+    Args:
+        frame: the call of the module.
+        module: the module.
+        heads: its number of heads.
+    """
+    if frame is None or frame.f_code is not CALL_MODULE or frame.f_locals["self"] is not module:
+        return None
+    given = next(iter(_tensors(frame)), None)
+    return Caller((heads,), (len(given),)) if given is not None and given.dim() == 4 else None
 
 
 def _tensors(frame: FrameType) -> list[Tensor]:

@@ -45,7 +45,8 @@ def record_times_values(
         values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
     with torch._C.DisableTorchFunction(), torch.no_grad():
         # Without a dimension for queries, heads are not joined with the examples.
-        heads = partial(_with_heads, joined=not product.pooled, heads_first=heads_first)
+        windows = _may_have_windows(product.values, order)
+        heads = partial(_with_heads, joined=not product.pooled, heads_first=heads_first, windows=windows)
         mask = None if mask is None or mask.shape != values.shape else heads(mask, order, found.site)
         values = heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
@@ -75,20 +76,38 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
     return _with_heads(x, order, found.site).shape[1] == heads
 
 
+def _may_have_windows(values: Tensor, order: tuple[int, ...]) -> bool:
+    """Whether the second dimension of the values may be that of windows: heads are split from features.
+
+    So heads have a smaller stride than positions, until the values are copied.
+    """
+    return values.dim() == len(order) == 4 and values.stride(1) > values.stride(2)
+
+
 def _with_heads(
-    x: Tensor, order: tuple[int, ...], site: Site, *, joined: bool = True, heads_first: bool = False
+    x: Tensor,
+    order: tuple[int, ...],
+    site: Site,
+    *,
+    joined: bool = True,
+    heads_first: bool = False,
+    windows: bool = False,
 ) -> Tensor:
-    """Weights as `[B, H, Q, K]`; examples and heads may be `joined` in the first of three dimensions."""
+    """Weights as `[B, H, Q, K]`; examples and heads may be `joined` in the first of three dimensions.
+
+    In the first of four, they may be joined if the second can be that of `windows`, or not that of heads.
+    """
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
         number = site.heads(len(x)) if joined else 1
         if heads_first:
             return x.reshape(number, len(x) // number, *x.shape[1:]).transpose(0, 1)
         return split_heads(x, number)
-    if x.dim() == 4 and not site.may_have_heads(x.shape[1]):
-        if site.may_have_heads(x.shape[0]):
+    second = x.dim() == 4 and site.may_have_heads(x.shape[1])
+    if x.dim() == 4 and (windows or not second):
+        if site.may_have_heads(x.shape[0]) and not second:
             return x.transpose(0, 1)
         heads = site.heads_of_caller(len(x))
-        if heads:  # the other dimension is that of windows
+        if heads:
             return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
     return split_heads(x, site.number_of_heads)
