@@ -105,6 +105,7 @@ def _check_refused(done, *parts: str) -> None:
             [*TOY, "+model.input_feding=true"],
             ["not an option of Seq2Seq", "did you mean model.input_feeding?"],
         ),
+        ([*TOY, "task.text_metrics=null"], ["task.text_metrics=null must be true or false"]),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         (
             [*TOY, "model._target_=missing.Model"],

@@ -51,15 +51,31 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
         cause: BaseException = error
         while not missing_target(cause) and isinstance(cause, InstantiationException) and cause.__cause__:
             cause = cause.__cause__  # what Hydra has wrapped
-        targets = {
-            path.removesuffix("._target_"): str(value)
-            for path, value in flatten(config)
-            if path.endswith("._target_")
-        }
+        targets = _targets(config)
         part = _part_to_blame(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
             raise
         raise LabError(_message(cause, part, config, targets[part])) from cause
+
+
+def _targets(config: Mapping[str, Any]) -> dict[str, str]:
+    """The class of each part."""
+    return {
+        path.removesuffix("._target_"): str(value)
+        for path, value in flatten(config)
+        if path.endswith("._target_")
+    }
+
+
+def check_option_types(config: Mapping[str, Any]) -> None:
+    """Check the options of our own classes, all of which could be built, against their annotations.
+
+    Raises:
+        LabError: an option has another type; its class takes any value for true, or would fail later.
+    """
+    for part, target in _targets(config).items():
+        if target.startswith("attention_lab.") and (wrong := _wrong_type(part, config, target)):
+            raise LabError(wrong)
 
 
 def _frames(error: BaseException) -> list[FrameType]:

@@ -17,7 +17,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
-from attention_lab.experiment.build_errors import blame_option
+from attention_lab.experiment.build_errors import blame_option, check_option_types
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import in_sweep, silence_libraries, warn_about_data
@@ -76,6 +76,7 @@ def fit(config: DictConfig) -> float | None:
         restoring = Restoring(resuming=start.resuming)
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
         trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
+        check_option_types(plain)
         check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
