@@ -64,7 +64,7 @@ export class Readout {
     if (!parts.length)
       parts.push(
         make("span.al-hint", {
-          textContent: "Point at weights to read them; click to pin them. Press ? for help.",
+          textContent: "Point at a weight to read it; click to pin it. Press ? for help.",
         }),
       );
     this.element.replaceChildren(...parts);
