@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
+from tensorboard.summary.writer import event_file_writer
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -92,9 +93,16 @@ def _imported_once() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def _event_files_in_order() -> None:
+    """TensorBoard reads the event files of one second in the order of their numbers as text: 10 before 9."""
+    event_file_writer._global_uid = event_file_writer.AtomicCounter(1_000_000)
+
+
 @pytest.fixture
 def command(
     _imported_once: None,
+    _event_files_in_order: None,
     _composed_once: None,
     _parsed_once: None,
     tmp_path: Path,
