@@ -10,7 +10,7 @@ from hydra.utils import instantiate
 from pytorch_lightning.loggers import CSVLogger
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import blame_option
+from attention_lab.experiment.build_errors import blame_option, check_option_types
 
 CODE = """
 class Score:
@@ -166,6 +166,13 @@ def test_an_option_of_a_wrong_type_is_named(
     with pytest.raises(LabError) as raised, blame_option(config):
         instantiate({**config[part], "_args_": passed})
     assert str(raised.value) == f"{part}.{message}"
+
+
+@pytest.mark.parametrize("others", [{}, {"hidden_size": "many"}])
+def test_an_option_that_a_class_takes_for_true_is_named(others: dict[str, Any]) -> None:
+    target = "attention_lab.attention.Additive"
+    with pytest.raises(LabError, match=r"^scoring\.compiled=maybe must be true, false or null$"):
+        check_option_types({"scoring": {"_target_": target, "compiled": "maybe", **others}})
 
 
 def test_a_file_that_is_no_text_is_named() -> None:

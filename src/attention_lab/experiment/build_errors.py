@@ -74,8 +74,8 @@ def check_option_types(config: Mapping[str, Any]) -> None:
         LabError: an option has another type; its class takes any value for true, or would fail later.
     """
     for part, target in _targets(config).items():
-        if target.startswith("attention_lab.") and (wrong := _wrong_type(part, config, target)):
-            raise LabError(wrong)
+        if target.startswith("attention_lab.") and (wrong := _wrong_types(part, config, target)):
+            raise LabError(wrong[0])
 
 
 def _frames(error: BaseException) -> list[FrameType]:
@@ -240,8 +240,9 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         )
     if unknown:
         return _not_an_option(part, unknown, target, configured)
-    if wrong := _wrong_type(part, config, target):
-        return wrong
+    wrong = _wrong_types(part, config, target)
+    if len(wrong) == 1:
+        return wrong[0]
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
@@ -252,15 +253,14 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
 
 
-def _wrong_type(part: str, config: Mapping[str, Any], target: str) -> str:
-    """What the only option of a wrong type must be, as its class is annotated; empty if there is none."""
+def _wrong_types(part: str, config: Mapping[str, Any], target: str) -> list[str]:
+    """What each option of a wrong type must be, as its class is annotated."""
     known = _options(target)
-    wrong = [
+    return [
         f"{part}.{name}={as_text(value)} must be {allowed}"
         for name, value in lookup(config, *part.split(".")).items()
         if name in known and (allowed := allowed_types(value, known[name].annotation))
     ]
-    return wrong[0] if len(wrong) == 1 else ""
 
 
 def _not_measured(text: str) -> LabError | None:
