@@ -1,6 +1,7 @@
 """Checks of options and arguments that several subpackages share."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -51,10 +52,18 @@ def check_counts(part: str, least: int, **options: object) -> None:
         check_number(f"{part}.{name}", number, least=least, whole=True)
 
 
-def check_multiple(name: str, number: int, divisor_name: str, divisor: int) -> None:
-    """Raise LabError unless the number is a multiple of the divisor."""
-    if number % divisor:
-        raise LabError(f"{name}={number} must be a multiple of {divisor_name}={divisor}")
+def check_heads(**numbers: int | None) -> None:
+    """Raise LabError for numbers below 1, and unless each is a multiple of the next.
+
+    Args:
+        numbers: by their names, the size of the model, the heads, and those of keys and values, or None.
+    """
+    given = [(name, number) for name, number in numbers.items() if number is not None]
+    for name, number in given:
+        check_number(name, number, least=1, whole=True)
+    for (name, number), (divisor_name, divisor) in pairwise(given):
+        if number % divisor:
+            raise LabError(f"{name}={number} must be a multiple of {divisor_name}={divisor}")
 
 
 def kind_of(argument: object) -> str:

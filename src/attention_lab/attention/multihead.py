@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_multiple, check_number
+from attention_lab.argument_checks import check_heads
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.fast.transforms import has_values
@@ -46,7 +46,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         check_mechanism(mechanism)
-        _check_heads(size, heads, key_value_heads)
+        check_heads(size=size, heads=heads, key_value_heads=key_value_heads)
         check_relative(relative)
         self.size, self.heads = size, heads
         self.key_value_heads = heads if key_value_heads is None else key_value_heads
@@ -236,13 +236,3 @@ def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
     check_tensors("MultiHead", x=x, **({} if mask is None else {"mask": mask}))
     if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
-
-
-def _check_heads(size: int, heads: int, key_value_heads: int | None) -> None:
-    """Raise LabError for numbers below 1, and unless H divides the size, and G divides H."""
-    check_number("size", size, least=1, whole=True)
-    check_number("heads", heads, least=1, whole=True)
-    check_multiple("size", size, "heads", heads)
-    if key_value_heads is not None:
-        check_number("key_value_heads", key_value_heads, least=1, whole=True)
-        check_multiple("heads", heads, "key_value_heads", key_value_heads)

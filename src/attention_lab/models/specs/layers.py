@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attention_lab.argument_checks import check_counts, check_multiple
+from attention_lab.argument_checks import check_counts, check_heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,10 @@ class LayerSpec:
     key_value_heads: int | None = None
 
     def __post_init__(self) -> None:
-        check_counts("model", 1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
+        sizes = {"d_model": self.d_model, "heads": self.heads, "key_value_heads": self.key_value_heads}
+        check_heads(**{f"model.{name}": number for name, number in sizes.items()})
+        check_counts("model", 1, feedforward=self.feedforward)
         check_counts("model", 0, layers=self.layers)
-        check_multiple("model.d_model", self.d_model, "model.heads", self.heads)
-        if self.key_value_heads is not None:
-            check_counts("model", 1, key_value_heads=self.key_value_heads)
-            check_multiple("model.heads", self.heads, "model.key_value_heads", self.key_value_heads)
 
 
 @dataclass(frozen=True, kw_only=True)
