@@ -20,7 +20,7 @@ CELLS = "(table) => [...table.rows].map((row) => [...row.cells].map((cell) => ce
 
 @pytest.fixture(scope="module")
 def report(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
-    """The report of runs with such names, of which one also has such options, metrics and attentions."""
+    """A report on runs with these names, and on one whose options, metrics and attentions have them."""
     record = encode(AttentionRecord(WEIGHTS, ["x", "y"], ["a", "b"]))
     full = Run(
         "full",

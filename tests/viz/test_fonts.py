@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import features
 
+from attention_lab.data.reading.codecs import SHADES
 from attention_lab.viz import fonts
 from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
 
@@ -116,3 +117,7 @@ def test_a_row_of_pixels_is_drawn_as_squares_of_grey() -> None:
     assert label_mask("·░▒▓█" * 9, 13, 96).shape[1] <= 96
     for text in ("█", "░A▒▓█", "···"):
         assert label_mask(text, 13).tolist() != label_mask("·░▒▓█", 13).tolist()
+
+
+def test_pixels_are_those_of_the_data() -> None:
+    assert fonts.PIXELS == SHADES  # `viz` does not import `data`

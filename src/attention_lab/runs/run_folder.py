@@ -236,7 +236,7 @@ def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
 
 
 def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
-    """Read the numbers in a `metrics.json`, of which null is NaN.
+    """Read the numbers in a `metrics.json`; null is read as NaN.
 
     Raises:
         LabError: it is damaged; the message names `label` or the file.

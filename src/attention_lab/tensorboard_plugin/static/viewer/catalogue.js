@@ -33,12 +33,12 @@ export class Catalogue {
 
   /** The run that was started last, or the first of those whose times are unknown; "" without runs. */
   newest() {
-    const begun = (run) => {
+    const startOf = (run) => {
       const modules = [...this.tree.get(run).values()].flatMap((found) => [...found.values()]);
       return extremes(modules.map(({ times }) => times[0] ?? 0))[0];
     };
     const runs = this.runs();
-    const starts = runs.map(begun);
+    const starts = runs.map(startOf);
     return runs[starts.indexOf(extremes(starts)[1])] ?? "";
   }
 
