@@ -41,18 +41,17 @@ from attention_lab.attention.shortcuts import (
     scale_and_sink_of,
     scale_of,
 )
-from attention_lab.attention.windows import Band, Global, Span, Window
+from attention_lab.attention.windows import Band, Global, Span
 
 
 @runtime_checkable
 class Parts(Protocol):
-    """The parts of an `Attention`, and the two steps of its plain formula."""
+    """The parts of an `Attention` beside the window, and the two steps of its plain formula."""
 
     if TYPE_CHECKING:  # from Python 3.12 on, isinstance does not see the submodules of a module
         score: Score
         normalizer: Normalizer
         pooling: nn.Module
-        window: Window
         dropout: Dropout
         training: bool
 
@@ -135,19 +134,22 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
 
 def _band(parts: Parts, call: Call) -> Band | None:
     """The band, if there is one and neither scores nor mask depend on which keys stand beside a key."""
-    if not computes_as(parts.window, Band) or call.bias is not None or parts.score.is_placed:
+    if not computes_as(call.window, Band) or call.bias is not None or parts.score.is_placed:
         return None
     mask, keys = call.memory.mask, call.memory.keys.shape[-2]
-    return parts.window if mask is None or mask.shape[-2:] == (1, keys) else None
+    return call.window if mask is None or mask.shape[-2:] == (1, keys) else None
 
 
 def _linear(parts: Parts, call: Call) -> Path | None:
     """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
+    defined = getattr(type(parts.score), "kernel_features", None)
+    if defined is None or defined is Score.kernel_features:  # as for most scores
+        return None
     query, memory = call.query, call.memory
     scale = scale_of(parts.normalizer)
     if isinstance(scale, Tensor) or scale != 1 or _dropped(parts) or call.bias is not None:
         return None
-    if not computes_as(parts.window, Global):
+    if not computes_as(call.window, Global):
         return None
     features = kernel_features_of(parts.score, query, memory.keys)
     if features is None or (memory.mask is not None and memory.mask.shape[-2] != 1):
@@ -170,9 +172,9 @@ def _fused(parts: Parts, call: Call) -> Path | None:
         return None
     if call.bias is not None and under_vmap():  # where the kernel fails for a bias with a gradient
         return None
-    free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
+    free = memory.mask is None and call.bias is None and sink is None
     mask: Tensor | None = None
-    if free and sink is None and memory.causal and _starts_together(call):
+    if memory.causal and free and computes_as(call.window, Global) and _starts_together(call):
         causal = True  # a constant: what sizes give is a symbol in compiled code, which the kernel rejects
     else:
         causal = False
