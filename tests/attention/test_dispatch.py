@@ -113,6 +113,15 @@ def test_a_small_fused_call_has_no_operators_for_what_it_does_not_need() -> None
     assert torch.equal(attention(x, memory)[::2], context[::2]) and not attention(x, memory)[1].any()
 
 
+def test_queries_keys_values_and_mask_get_a_dimension_of_heads_once() -> None:
+    attention = Mechanism(ScaledDot)(SIZE, SIZE).eval()
+    x, mask = torch.randn(3, 5, SIZE), torch.arange(5).expand(3, 1, 5) < 4
+    memory = attention.remember(x, mask=mask)
+    with Operators() as operators:
+        attention(x, memory)
+    assert operators.calls["unsqueeze"] == 4
+
+
 _LEADING = (2, 3, 4)
 _MASKS = {
     "no mask": None,

@@ -41,19 +41,18 @@ def fused_attention(
         query, key, value = _with_sink(query, key, value, sink / scale)
         mask, bias = (x if x is None else _append(x, key.shape[-2] - 1) for x in (mask, bias))
     query, key, value = fitted(query, key, value)
-    others = [x for x in (mask, bias) if x is not None]
-    rank = max(x.dim() for x in (query, key, value, *others))
-    query, key, value = _broadcast(rank, (query, key, value), others)
+    rank = max([x.dim() for x in (query, key, value, mask, bias) if x is not None])
+    mask, bias = (x if x is None else _lift(x, rank) for x in (mask, bias))
+    query, key, value = _broadcast([_lift(x, rank) for x in (query, key, value)], mask, bias)
     empty = None
     if mask is not None:
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
-        mask = _lift(mask, rank)
         alive = mask.any(-1, keepdim=True)
         if not keeps_all(alive):
             empty = ~alive
             mask = mask | empty
     if bias is not None:
-        bias = _lift(bias * scale, rank).to(query.dtype)
+        bias = (bias * scale).to(query.dtype)
         mask = bias if mask is None else bias.where(mask, -torch.inf)
     leading = query.shape[:-3]
     if rank > 4:  # the fast kernels take four dimensions
@@ -76,7 +75,7 @@ def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
 
     The zeros change neither scores nor contexts; contexts only get trailing zeros.
     """
-    size = max(x.shape[-1] for x in tensors)
+    size = max([x.shape[-1] for x in tensors])
     size += 0 if tensors[0].device.type == "cpu" else -size % 8
     return [F.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x for x in tensors]
 
@@ -95,11 +94,12 @@ def _append(x: Tensor, keys: int) -> Tensor:
     return F.pad(x, (0, 1), value=True) if x.dtype == torch.bool else F.pad(x, (0, 1))
 
 
-def _broadcast(rank: int, tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
-    """`tensors` with the leading dimensions of them all, and at least four dimensions for the kernel."""
-    lifted = [_lift(x, rank) for x in tensors]
-    leading = _leading([x.shape[:-2] for x in (*lifted, *(_lift(x, rank) for x in others))])
-    return [x if x.shape[:-2] == leading else x.expand(*leading, *x.shape[-2:]) for x in lifted]
+def _broadcast(tensors: Sequence[Tensor], *others: Tensor | None) -> list[Tensor]:
+    """`tensors` with the leading dimensions that they and the others, of the same rank, broadcast to."""
+    shapes = [x.shape[:-2] for x in (*tensors, *others) if x is not None]
+    leading = _leading(shapes)
+    given = zip(tensors, shapes, strict=False)
+    return [x if shape == leading else x.expand(*leading, *x.shape[-2:]) for x, shape in given]
 
 
 def _leading(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
