@@ -64,8 +64,10 @@ def check_mask(mask: Tensor, scores: Sequence[int] | None = None) -> None:
 
 def broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
     """Whether two shapes broadcast with each other."""
-    pairs = zip(reversed(first), reversed(second), strict=False)
-    return all(one == other or 1 in (one, other) for one, other in pairs)
+    return first == second or all(
+        one == other or 1 in (one, other)
+        for one, other in zip(reversed(first), reversed(second), strict=False)
+    )
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:

@@ -179,12 +179,12 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         raise ValueError(
             f"keys and values must be [..., K, d], got {list(key.shape)} and {list(value.shape)}"
         )
-    *batch, keys, features = key.shape
+    batch, (keys, features) = key.shape[:-2], key.shape[-2:]
     if features != score.key_size:
         raise ValueError(f"the score was made for keys of size {score.key_size}, got {list(key.shape)}")
     heads = score.heads
     # A score without parameters computes the same for any number of heads.
-    if heads is not None and not broadcast(batch[-1:], [heads]) and any(True for _ in score.parameters()):
+    if heads is not None and not broadcast(batch[-1:], (heads,)) and any(True for _ in score.parameters()):
         raise ValueError(
             f"the score was made for {heads} heads, keys [B, {heads}, K, {features}], got {list(key.shape)}"
         )
@@ -232,8 +232,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
         raise ValueError(f"the bias is {NO_VALUES}")
-    batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
-    if batch != of_keys and not broadcast(batch, of_keys):
+    if not broadcast(query.shape[:-2], memory.keys.shape[:-2]):
         raise ValueError(
             f"queries {list(query.shape)} and keys {list(memory.keys.shape)} must agree in all dimensions "
             "but the last two, such as the batch, or have size 1 there"

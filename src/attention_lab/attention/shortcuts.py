@@ -98,11 +98,11 @@ def features_of(
         return None
     features = score.features(query, keys, mask)
     if features is not None and not torch.compiler.is_compiling():
-        of_query, of_key = (x.shape for x in features)
-        if of_query[-1] != of_key[-1]:
+        of_query, of_key = features
+        if of_query.shape[-1] != of_key.shape[-1]:
             raise ValueError(
                 f"{type(score).__name__}.features must give queries and keys features of the same size, "
-                f"not {list(of_query)} and {list(of_key)}"
+                f"not {list(of_query.shape)} and {list(of_key.shape)}"
             )
     return features
 

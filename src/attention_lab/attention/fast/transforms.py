@@ -61,6 +61,6 @@ def _dual_numbers() -> bool:
 
 def _running(kind: TransformType | None = None) -> bool:
     """Whether a transform of `torch.func` is running, of this kind or of any."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not (stack := torch._C._functorch.get_interpreter_stack()):
         return False
-    return any(kind in (None, one.key()) for one in torch._C._functorch.get_interpreter_stack() or ())
+    return any(kind in (None, one.key()) for one in stack)
