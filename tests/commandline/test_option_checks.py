@@ -77,6 +77,12 @@ def _check_line(done, part: str) -> None:
         ("epochs=3", "there is no option epochs; did you mean trainer.max_epochs?"),
         ("model=multihead heads=2", "there is no option heads; did you mean model.heads?"),
         (
+            "model=multihead model.num_heads=2",
+            "there is no option model.num_heads; did you mean model.heads?",
+        ),
+        ("model=seq2seq model.beam=5", "there is no option model.beam; did you mean task.beam_size?"),
+        ("model=seq2seq model.num_heads=2", "there is no option model.num_heads: model has cell, "),
+        (
             "hidden_size=8",
             "there is no option hidden_size; did you mean scoring.hidden_size or model.hidden_size?",
         ),

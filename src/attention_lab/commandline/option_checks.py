@@ -192,8 +192,9 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     message = f"there is no option {key}"
-    if key in OPTIONS:
-        return f"{message}; did you mean {OPTIONS[key]}?"
+    meant = OPTIONS.get(key) or OPTIONS.get(rest[0], "")
+    if key in OPTIONS or _select(known, meant)[0]:
+        return f"{message}; did you mean {meant}?"
     if not before and (paths := _paths_that_end_in(key, known, near)):
         return f"{message}; did you mean {' or '.join(paths)}?"
     if near:
