@@ -120,14 +120,14 @@ def _markdown(
         kinds[one.edit.kind] += one.times
     symbols = sum(len(one.reference) for one in scored.values())
     mistaken = sum(one.edits > 0 for one in scored.values())
-    named = ", ".join(
-        f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
-        for kind in ("substitution", "deletion", "insertion")
-    )
-    parts = [
-        f"{mistaken:,} of {len(scored):,} outputs are wrong. They differ from their references by "
-        f"{kinds.total():,} edits: {named}. The references of all {len(scored):,} have {symbols:,} symbols.",
-    ]
+    summary = f"{mistaken:,} of {len(scored):,} outputs are wrong."
+    if mistaken:
+        named = ", ".join(
+            f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
+            for kind in ("substitution", "deletion", "insertion")
+        )
+        summary += f" They differ from their references by {kinds.total():,} edits: {named}."
+    parts = [f"{summary} The references of all {len(scored):,} have {symbols:,} symbols."]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
     return error_tables(parts, rows, "The worst outputs, by edits per symbol of the reference", worst)
