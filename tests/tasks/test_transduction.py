@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lab.attention import Recording
+from attention_lab.attention import Dot, LocalP, Mechanism, Recording
 from attention_lab.data import Copy
 from attention_lab.errors import LabError
+from attention_lab.models import Seq2Seq
 from attention_lab.sizes import EOS
 from attention_lab.tasks import Transduction
 
@@ -31,6 +32,18 @@ def test_the_window_error_is_the_distance_to_the_gold_positions(
     task._log_window_error(recorded, torch.tensor([[0, 2, -1]]), "test")
     value, options = logged["test/window_error"]
     assert value == (1 + 2 + 2 + 0) / 4 and options["batch_size"] == 2
+
+
+def test_the_window_error_is_logged_after_loss_and_error_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a run's results are in this order."""
+    data = Copy(train_size=1, validation_size=1, test_size=2)
+    data.setup()
+    task = Transduction(Seq2Seq(Mechanism(Dot, window=LocalP), data.codec.sizes), data.codec).eval()
+    logged: list[str] = []
+    monkeypatch.setattr(task, "log", lambda name, value, **options: logged.append(name))
+    task.test_step(data.splits.test[torch.arange(2)], 0)
+    names = ("loss", "sequence_error_rate", "token_error_rate", "window_error")
+    assert logged == [f"test/{name}" for name in names]
 
 
 def test_an_output_has_at_most_three_symbols_for_each_of_the_source_and_ten(task: Transduction) -> None:

@@ -192,7 +192,6 @@ class Transduction(SequenceGeneration, Task):
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
             aligning = alignment_weights(self.model, weights)
             self.alignments[split].update(aligning, batch.alignment)  # type: ignore[operator]
-            self._log_window_error(weights, batch.alignment, split)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
@@ -203,6 +202,8 @@ class Transduction(SequenceGeneration, Task):
             metric = self.errors[f"{split}_{name}"]
             metric.update(found)  # type: ignore[operator]
             self.log(f"{split}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
+        if aligned:
+            self._log_window_error(weights, batch.alignment, split)
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs, found
