@@ -77,7 +77,7 @@ export function helpDialog(...without) {
     "Each small map is a head; click it to enlarge it. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
     "Hatched cells are masked. Outlined cells are the correct ones, if they are known. Click a cell to pin it; the text below then shows the weights of its query.",
     "A long input is drawn with several weights in a cell; pointing at it reads the largest of them. Scroll over the map or double-click to zoom in, down to single weights; drag to move.",
-    "Entropy is in nats: 0 if one key has all the weight, ln K if K keys share it equally.",
+    "Under each small map stand the number of its head and its entropy in nats, the mean over the queries: 0 if one key has all the weight, ln K if K keys share it equally.",
   ];
   dialog.append(
     make("h2", { textContent: "Reading attention" }),
