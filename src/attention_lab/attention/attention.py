@@ -37,9 +37,9 @@ class Attention(nn.Module):
 
     Args:
         score: the scoring function.
-        normalizer: turns scores and mask into weights.
-        pooling: turns weights and values into the context.
-        window: restricts by position which keys a query may attend to.
+        normalizer: turns scores and mask into weights; by default `Softmax`.
+        pooling: turns weights and values into the context; by default `Soft`, the weighted mean.
+        window: restricts by position which keys a query may attend to; by default `Global`, no restriction.
         dropout: probability with which a weight is dropped in training, after normalisation.
 
     Raises:
