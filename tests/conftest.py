@@ -47,7 +47,7 @@ settings.load_profile("ci" if IN_CI else "local")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported for the tests stays until the last: to look for garbage there takes seconds."""
+    """What the tests import is never freed, and searching it for garbage takes seconds."""
     gc.disable()
     try:
         return (yield)
@@ -64,7 +64,7 @@ def _files() -> set[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _repository_left_alone() -> Iterator[None]:
-    """Nothing is written into the repository; looked at in CI alone, where nobody else works in it."""
+    """Nothing is written into the repository; checked only in CI, where nobody else works in it."""
     before = _files() if IN_CI else set()
     yield
     written = sorted(str(path.relative_to(REPOSITORY)) for path in _files() - before) if IN_CI else []

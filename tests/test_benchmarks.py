@@ -1,4 +1,4 @@
-"""The benchmarks: every topic works at tiny sizes, and what the harness says is so."""
+"""The benchmarks: every topic works at tiny sizes, and the harness reports the truth."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""What the topics of the benchmarks measure on a GPU, found out without one."""
+"""What the topics of the benchmarks measure on a GPU, tested without one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a GPU would refuse, found without one: on tensors that have a device and a shape, and no values.
+"""Find what a GPU would reject without one, on tensors that have a device and a shape but no values.
 
 PyTorch raises there where devices are mixed, and where a step would wait for a value to decide on. The device
 is `lazy`, the only one besides the CPU that every build of PyTorch can take gradients on.

@@ -1,4 +1,4 @@
-"""An error told in one line."""
+"""Errors in one line."""
 
 import pickle
 

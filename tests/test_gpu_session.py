@@ -1,4 +1,4 @@
-"""The one command for a machine with a GPU: what it is asked for, and what it says when time is over."""
+"""The command for a machine with a GPU: its arguments, and its output when time is up."""
 
 import subprocess
 import sys

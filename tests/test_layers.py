@@ -126,7 +126,7 @@ def subpackage_of(module: str) -> str:
 
 
 def violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    """Say what a module imports against the rules of its subpackage."""
+    """Say what a module imports in violation of the rules of its subpackage."""
     own = subpackage_of(module)
     found = []
     for name, line in imports(source, module, is_package=is_package):
@@ -140,7 +140,7 @@ def violations(source: str, module: str, *, is_package: bool = False) -> list[st
 
 
 def cycle(uses: dict[str, set[str]]) -> list[str]:
-    """Return the subpackages of a circle of imports, or nothing."""
+    """Return the subpackages of an import cycle, if there is one."""
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:
@@ -200,7 +200,7 @@ def test_pictures_import_no_matplotlib() -> None:
 
 
 def test_formulas_are_plain_text_which_every_reader_shows() -> None:
-    """TeX is shown neither by `help` nor by the site, which loads no scripts of others."""
+    """Neither `help` nor the site, which loads no third-party scripts, renders TeX."""
     assert not [
         path
         for path in PACKAGE.rglob("*.py")

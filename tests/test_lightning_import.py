@@ -1,4 +1,4 @@
-"""Lightning without scipy, matplotlib and transformers, which nobody else has to do without."""
+"""Lightning is imported without scipy, matplotlib and transformers, which others can still import."""
 
 import subprocess
 import sys

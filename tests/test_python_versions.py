@@ -9,7 +9,7 @@ PLAIN = {"bool", "float", "int", "str"}
 
 
 def hidden_members(source: str) -> list[str]:
-    """The data members of protocols checked at run time that may be submodules or buffers of a module.
+    """Data members of runtime-checkable protocols that may be submodules or buffers of a module.
 
     From Python 3.12 on, isinstance does not see these, because it calls no `__getattr__`.
     """

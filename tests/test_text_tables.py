@@ -82,7 +82,7 @@ def test_every_number_stays_a_number(number: float) -> None:
 
 
 def _computes(field: str) -> bool:
-    """Whether a careless spreadsheet would take a field for a formula: its own rules, in another way."""
+    """Whether a careless spreadsheet would take a field for a formula: the rules, written another way."""
     plain = unicodedata.normalize("NFKC", field)
     shown = re.sub(rf"^[\s{re.escape(HIDDEN.replace(chr(39), ''))}\u0300-\u036f]+", "", plain)
     number = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", field, re.ASCII)

@@ -1,4 +1,4 @@
-"""Writing a file follows no link that waits in its folder, and leaves nothing partial behind."""
+"""Writing a file follows no link in its folder, and leaves no partial file behind."""
 
 import errno
 import os

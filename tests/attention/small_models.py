@@ -83,7 +83,7 @@ def _graph(mechanism: Mechanism) -> None:
 
 
 def _nw(mechanism: Mechanism) -> Tensor:
-    """Give the prediction too: a Gaussian kernel goes round its attention unless it is recorded."""
+    """Return the prediction too: a Gaussian kernel bypasses its attention unless it is recorded."""
     sizes = RegressionSizes(features=2, targets=1, samples=5)
     model = KernelRegression(mechanism, sizes).double().eval()
     model.memorize(torch.randn(5, 2).double(), torch.randn(5, 1).double())

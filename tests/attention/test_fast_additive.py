@@ -204,7 +204,7 @@ def test_when_to_compile() -> None:
 def test_without_a_compiler_there_are_chunks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Tried once, given up for good, with one line for who looks for it."""
+    """Tried once and never again, with one line in the debug log."""
     tried = []
 
     def broken(*args: object, **options: object) -> None:

@@ -1,4 +1,4 @@
-"""Hard attention: its draws, its gradients, and their estimators against enumeration."""
+"""Hard attention: its samples, its gradients, and their estimators against enumeration."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""docs/mechanisms.md tells what is so: every cell is verified or refused."""
+"""docs/mechanisms.md is true: every cell is verified or rejected."""
 
 import itertools
 

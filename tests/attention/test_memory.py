@@ -120,7 +120,7 @@ def test_a_mask_has_no_more_dimensions_than_the_keys() -> None:
 def test_keys_that_all_share_have_an_example_for_each_mask(
     hidden: int, rows: int, leading: tuple[int, ...]
 ) -> None:
-    """Whatever the masks hide: nothing, too."""
+    """Whatever the masks hide, even nothing."""
     attention, mask = Attention(Dot(4, 4)), torch.arange(7).expand(3, rows, 7) >= hidden
     query, key = torch.randn(*leading, 5, 4), torch.randn(*leading, 7, 4)
     memory = attention.remember(key, mask=mask)

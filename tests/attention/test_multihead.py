@@ -1,4 +1,4 @@
-"""The multi-head shell against torch's own, and its two ways in."""
+"""The multi-head layer against torch's own, and its two interfaces."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the callback says of each attention: in numbers, in records, and in pictures of these."""
+"""What the callback logs of each attention: numbers, records, and pictures of these."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is added to a checkpoint, so that a training goes on in the middle of an epoch."""
+"""What is added to a checkpoint, so that training can resume in the middle of an epoch."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""train.log holds what the console said, with times, versions and options."""
+"""train.log contains the console's output, with times, versions and options."""
 
 import io
 import logging

@@ -113,7 +113,7 @@ def _check_line(done, part: str) -> None:
     ],
 )
 def test_arguments(arguments: str, message: str, command) -> None:
-    """Wrong arguments are refused before anything heavy is imported."""
+    """Wrong arguments are rejected before anything heavy is imported."""
     folder = Path("/proc/foo") if "/proc" in arguments else None
     given = [] if folder else arguments.split()
     _check_line(command(*given, folder=folder), message)

@@ -21,7 +21,7 @@ EDGES = "ann\tbob\nbob\tcid\ndee\teve\n"
 
 
 def members(data: GraphData) -> list[dict[str, str]]:
-    """Name and label of the nodes of each part."""
+    """Name and label of the nodes of each split."""
     batches = [whole(part) for part in data.splits]
     return [
         {

@@ -1,4 +1,4 @@
-"""A header in a file of columns is pointed out, and so are labels in the place of texts."""
+"""A header in a file of columns is pointed out, and so are labels in place of texts."""
 
 from pathlib import Path
 

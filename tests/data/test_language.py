@@ -1,4 +1,4 @@
-"""Words and text for language models: parts, blocks, vocabularies, and errors in one line."""
+"""Words and text for language models: splits, blocks, vocabularies, and errors in one line."""
 
 import tracemalloc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Examples in several parts are counted and told in a line, for all data that are read from files."""
+"""Examples that several splits share are counted and reported in one line, for all data read from files."""
 
 import random
 from collections.abc import Callable

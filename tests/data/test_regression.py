@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> str:
 
 
 def values(data: RegressionData) -> list[list[list[float]]]:
-    """The inputs of each part in the units of the data, sorted."""
+    """The inputs of each split in the units of the data, sorted."""
     data.setup()
     rows = data.splits.map(whole)
     return [sorted(data.codec.restore_inputs(part[0]).round(decimals=4).tolist()) for part in rows]

@@ -1,4 +1,4 @@
-"""Texts that list symbols with spaces between them are told from sentences, dates and single words."""
+"""Lists of symbols with spaces between them are distinguished from sentences, dates and single words."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Symbols that training had none of are told in one line for each file, for all data with a vocabulary."""
+"""Symbols that never occur in training are reported in one line per file, for all data with a vocabulary."""
 
 from collections.abc import Callable
 from pathlib import Path

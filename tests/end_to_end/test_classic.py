@@ -1,4 +1,4 @@
-"""The textbook experiment on attention pooling, beside the baselines that no query enters."""
+"""The textbook experiment on attention pooling, beside baselines without a query."""
 
 import pytest
 from folders import metrics_of

@@ -1,4 +1,4 @@
-"""Bad input ends in one clear line and a status that is not zero, and runs nothing it should not."""
+"""Bad input ends in one clear line and a nonzero status, and runs nothing that it should not."""
 
 import os
 import pickle

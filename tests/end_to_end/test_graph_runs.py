@@ -1,4 +1,4 @@
-"""Whole runs on graphs from the command line."""
+"""Complete runs on graphs from the command line."""
 
 import json
 

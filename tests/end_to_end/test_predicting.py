@@ -1,4 +1,4 @@
-"""What stage=predict answers for inputs that are empty, and without attention."""
+"""The output of stage=predict for empty inputs, and for a model without attention."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whole runs from the command line: what they leave, and that they can be repeated and taken up again."""
+"""Complete runs from the command line: their files, and that they can be repeated and resumed."""
 
 import io
 import sys

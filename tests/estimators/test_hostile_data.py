@@ -1,4 +1,4 @@
-"""Kernel regression of data that break naive code: always finite, and what the documentation says."""
+"""Kernel regression of data that breaks naive code: always finite, and as documented."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""compile=true: what is compiled, when it runs so, and what is said where it cannot be."""
+"""compile=true: what is compiled, when the compiled code runs, and the message where compiling fails."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the console says about data, and what it leaves unsaid."""
+"""Messages about data on the console."""
 
 import logging
 import warnings

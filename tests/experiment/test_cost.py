@@ -1,4 +1,4 @@
-"""What a fit is said to cost."""
+"""The reported cost of a fit."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run says and keeps at the end of training."""
+"""What a run prints and saves at the end of training."""
 
 from types import SimpleNamespace
 from typing import Any

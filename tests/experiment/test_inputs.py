@@ -1,4 +1,4 @@
-"""The inputs of stage=predict: the words of a list are taken as they are typed."""
+"""The inputs of stage=predict: the words of a list are used as typed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The table of stages, against what is there."""
+"""The table of stages against the functions that exist."""
 
 from pkgutil import resolve_name
 

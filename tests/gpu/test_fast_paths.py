@@ -182,7 +182,7 @@ def test_a_path_equals_the_weights_of_all_pairs(
 
 @every_dtype
 def test_a_padded_encoder_equals_the_packed_one(dtype: torch.dtype, device: torch.device) -> None:
-    """What stands in the padding reaches no output and no gradient; on the CPU nothing is computed there."""
+    """The content of padding affects no output and no gradient; on the CPU nothing is computed there."""
     torch.manual_seed(0)
     spec = {"d_model": 32, "heads": 2, "layers": 2, "feedforward": 64, "dropout": 0.0}
     encoder = Encoder(Mechanism(ScaledDot), **spec).to(dtype).double()

@@ -1,4 +1,4 @@
-"""Training on the GPU: steps that never wait for it, seeds that repeat, runs that are killed, one device."""
+"""Training on the GPU: steps that never wait for it, reproducible seeds, killed runs, a single device."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Exported models give the model's own numbers, on lengths that they were not exported with."""
+"""Exported models give the model's own results, also at lengths other than those of the export."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Models in safetensors files predict what they did before, and a hostile file is rejected in one line."""
+"""Models in safetensors files predict the same as before, and a hostile file is rejected in one line."""
 
 import json
 import os

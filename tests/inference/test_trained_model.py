@@ -1,4 +1,4 @@
-"""What the predict of a loaded model takes."""
+"""What `predict` of a loaded model accepts."""
 
 from pathlib import Path
 from typing import Any

@@ -32,7 +32,7 @@ RUNS = {
 
 
 class Killed(BaseException):
-    """Ends a training in this process as SIGKILL would: nothing is saved."""
+    """Ends training in this process as SIGKILL would: nothing is saved."""
 
 
 def _kill_at(monkeypatch, *steps: int) -> None:

@@ -1,4 +1,4 @@
-"""A leaderboard of run folders that are damaged, or whose names are chosen to harm."""
+"""A leaderboard of run folders that are damaged or have malicious names."""
 
 import csv
 import math

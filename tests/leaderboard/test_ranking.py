@@ -1,4 +1,4 @@
-"""Settings against the best: which is best, which cannot be told from it, and which are worse."""
+"""Settings against the best: which are indistinguishable from it, and which are worse."""
 
 import math
 from dataclasses import replace
@@ -138,7 +138,7 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
 
 
 def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:
-    """Four settings, of which none is better: to call the first one worse is the error that is meant."""
+    """Four settings, of which none is better: calling the first one worse is the error that counts."""
     generator, lost = np.random.default_rng(0), 0
     for _ in range(300):
         values = generator.normal(0.5, 0.1, (4, 3))

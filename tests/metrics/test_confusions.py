@@ -55,7 +55,7 @@ def test_long_sequences_take_no_table_of_all_pairs() -> None:
 
 
 def _apply(reference: list[int], edits: list[Edit]) -> list[list[int]]:
-    """All that the edits, in order, can make of the reference: each may stand at any place after the last."""
+    """All results of applying the edits to the reference in order, each anywhere after the one before."""
     if not edits:
         return [reference]
     edit, *rest = edits

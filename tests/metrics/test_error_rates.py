@@ -37,7 +37,7 @@ def plain_distance(first: list[int], second: list[int]) -> int:
 
 
 def distance(first: list[int], second: list[int]) -> int:
-    """One pair, with rubbish behind both: the lengths alone decide."""
+    """One pair, with garbage beyond both lengths, which alone decide."""
     tails = [9, 9], [8]
     one, two = (torch.tensor([[*row, *tail]]) for row, tail in zip((first, second), tails, strict=True))
     return int(edit_distance(one, torch.tensor([len(first)]), two, torch.tensor([len(second)])))

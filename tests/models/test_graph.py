@@ -1,4 +1,4 @@
-"""The graph classifier: who sees whom, and that nodes have no order."""
+"""The graph classifier: which nodes attend to which, and that nodes have no order."""
 
 import pytest
 import torch

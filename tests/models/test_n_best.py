@@ -1,4 +1,4 @@
-"""The n best outputs of a beam search, against all outputs that there are."""
+"""The n best outputs of a beam search, against all possible outputs."""
 
 import math
 from itertools import product

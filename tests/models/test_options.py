@@ -1,4 +1,4 @@
-"""Every option of every model is used: with another value, the model computes something else."""
+"""Every option of every model is used: with another value, the result is different."""
 
 import inspect
 from dataclasses import replace

@@ -50,7 +50,7 @@ WAYS = ("padded", "together", "apart")
 
 @contextmanager
 def _way(way: str) -> Iterator[None]:
-    """Make encoders take one way, whatever pays."""
+    """Make encoders take one path, whichever is faster."""
     long = 0 if way == "apart" else 10**9
     with (
         patch.object(packed, "SHARE", 0.0),

@@ -1,4 +1,4 @@
-"""Drawing: the distribution by hand, and continuations that depend on nothing but their own prompt."""
+"""Sampling: the distribution by hand, and continuations that depend only on their own prompt."""
 
 import math
 from typing import NamedTuple

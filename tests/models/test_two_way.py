@@ -1,4 +1,4 @@
-"""Models of both directions as one: against every output that there is, each scored by hand."""
+"""Ensembles of both directions, against all possible outputs, each scored by hand."""
 
 from functools import partial
 from itertools import product

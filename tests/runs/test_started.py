@@ -1,4 +1,4 @@
-"""A command that fails before its work begins leaves no folder behind, and no mark on an older run."""
+"""A command that fails before its work begins leaves no folder behind, and no trace in an older run."""
 
 from pathlib import Path
 from typing import Any

@@ -15,6 +15,6 @@ def beam_search(
     beam_size: int,
     length_penalty: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The first of the n best, and its score."""
+    """The first of the n best outputs, and its score."""
     tokens, scores = n_best_search(model, source, lengths, max_length, beam_size, 1, length_penalty)
     return trimmed(tokens[:, 0]), scores[:, 0]

@@ -1,4 +1,4 @@
-"""Chromium, driven over its debugging port: a page that is opened, asked and listened to."""
+"""Drive one page of Chromium over its debugging port."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ READY = "document.querySelector('.al-viewer')?.dataset.state === 'ready'"
 
 
 class Browser:
-    """One page of Chromium, and what it said and asked for since it was opened."""
+    """One page of Chromium, with its messages and requests since it was opened."""
 
     def __init__(self, profile: Path) -> None:
         assert CHROMIUM is not None
@@ -80,7 +80,7 @@ class Browser:
         return [self.call(attach, targetId=one, flatten=True)["sessionId"] for one in frames]
 
     def run(self, script: str, session: str | None = None) -> Any:
-        """The value of an expression in the page or in one of its `frames`; promises are waited for."""
+        """The value of an expression in the page or in one of its `frames`; waits for promises."""
         asked = {"expression": script, "awaitPromise": True, "returnByValue": True}
         found = self.loop.run_until_complete(self._call("Runtime.evaluate", asked, session))
         assert "exceptionDetails" not in found, found["exceptionDetails"]
@@ -102,7 +102,7 @@ class Browser:
         self.wait(READY)
 
     def complaints(self) -> list[str]:
-        """Errors and warnings on the console, and exceptions; but for the icon that this page has not."""
+        """Errors and warnings on the console, and exceptions, except for the missing icon."""
         found = []
         for event in self.events:
             match event:
@@ -122,7 +122,7 @@ class Browser:
         return found
 
     def requests(self) -> list[str]:
-        """The addresses asked for."""
+        """The requested addresses."""
         sent = [
             event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"
         ]

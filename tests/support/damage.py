@@ -1,4 +1,4 @@
-"""Damage that is done to files, always the same: what fuzz tests read."""
+"""Reproducible damage to files, for fuzz tests."""
 
 import random
 import resource
@@ -70,7 +70,7 @@ VALUES: list[Any] = [
 
 
 def damaged(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
-    """The content of a file that something has happened to, `count` times."""
+    """`count` damaged copies of the content of a file."""
     chance = random.Random(seed)
     yield b""
     changes: list[Callable[[], bytes]] = [

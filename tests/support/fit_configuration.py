@@ -1,4 +1,4 @@
-"""The saved configuration of a training run, as short as it may be."""
+"""The shortest valid configuration of a training run."""
 
 from typing import Any
 

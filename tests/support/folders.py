@@ -1,4 +1,4 @@
-"""Run folders as trainings leave them, without a training."""
+"""Run folders like those of training, made without any."""
 
 import csv
 import json

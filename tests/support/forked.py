@@ -1,4 +1,4 @@
-"""The command line in a forked process: what it took, what it said, and whether it touched the canary."""
+"""The command line in a forked process: its cost, its output, and whether it touched the canary."""
 
 import contextlib
 import gc
@@ -25,7 +25,7 @@ MEGABYTES = 1024
 
 
 class Outcome(NamedTuple):
-    """What a case left: exit status, standard error, seconds, megabytes at most, and a reason to complain."""
+    """The outcome of a case: exit status, standard error, seconds, peak megabytes, and any fault found."""
 
     status: int
     err: str

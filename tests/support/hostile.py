@@ -54,7 +54,7 @@ def put(content: Any, path: Path_, value: Any) -> Any:
 
 
 def hostile(path: Path_, value: Any, canary: Path) -> list[Any]:
-    """What a field may be set to, to do harm."""
+    """Harmful values for a field."""
     if isinstance(value, torch.Tensor):
         return [torch.zeros(1).expand(10**12), torch.full((3, 1), float("nan")), 10**9]
     if isinstance(value, bool) or value is None:

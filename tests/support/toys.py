@@ -1,4 +1,4 @@
-"""Small models of every kind, and a batch for those that write sequences, which many tests share."""
+"""Small models of every kind, and a batch for those that generate sequences, shared by many tests."""
 
 from collections.abc import Callable
 from typing import Any

@@ -163,7 +163,7 @@ def test_pictures_are_written_in_the_format_that_is_asked_for(kind: Format, tmp_
 
 
 def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Right is only the very symbol of the reference."""
+    """Only the reference's own symbol is right."""
     tests = "éa\té\nñé\té\nnñ\téñ\n"
     for name, text in {"train": "ab\tab\n", "dev": "a\ta\n", "test": tests}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -255,7 +255,7 @@ def test_very_many_samples_need_a_smaller_batch() -> None:
 
 @pytest.mark.parametrize("options", [{"wiring": "bahdanau"}, {"wiring": "luong", "input_feeding": True}])
 def test_enumeration_needs_independent_steps(options: dict[str, Any]) -> None:
-    """Said when the task is built: training has not started."""
+    """Reported when the task is built, before training."""
     data = Reverse(train_size=4, validation_size=4, test_size=4)
     data.setup()
     with pytest.raises(LabError, match=r"^pooling=exact .* model\.wiring=luong model\.input_feeding=false$"):

@@ -1,4 +1,4 @@
-"""What comes beside the cross entropy: R-Drop, and what the encoder writes."""
+"""The losses beside cross entropy: R-Drop, and CTC."""
 
 import math
 from typing import Any

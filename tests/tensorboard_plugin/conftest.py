@@ -25,7 +25,7 @@ WITHOUT = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """The output of a server."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -46,7 +46,7 @@ class Server:
     def get(
         self, path: str, method: str = "GET", headers: dict[str, str] | None = None, **query: Any
     ) -> Answer:
-        """What it says to a request; `path` is below its prefix."""
+        """Its response to a request; `path` is below its prefix."""
         connection = http.client.HTTPConnection("localhost", self.port, timeout=60)
         try:
             connection.request(method, f"{self.prefix}{path}?{urlencode(query)}", headers=headers or {})
@@ -56,16 +56,16 @@ class Server:
             connection.close()
 
     def ask(self, question: str, **query: Any) -> Answer:
-        """What the plugin says."""
+        """The plugin's response."""
         return self.get(f"{PLUGIN}/{question}", **query)
 
     def record(self, run: str, tag: str, step: int = 0) -> Answer:
-        """What the plugin says to the request for a record."""
+        """The plugin's response to the request for a record."""
         return self.ask("record", run=run, tag=tag, step=step)
 
 
 def _until(found: Callable[[], Any], process: "subprocess.Popen[bytes]", output: Path) -> Any:
-    """What is found as soon as there is something; a server takes seconds to start and to read."""
+    """Wait for a result; a server takes seconds to start and to read."""
     for _ in range(600):
         if value := found():
             return value

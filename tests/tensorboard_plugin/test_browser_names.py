@@ -1,4 +1,4 @@
-"""Names that JavaScript's own objects have: runs, options, metrics and attentions may be called so, too."""
+"""Runs, options, metrics and attentions may have the names of JavaScript's own properties."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is told of a series before its records are read."""
+"""What is known of a series before its records are read."""
 
 import json
 

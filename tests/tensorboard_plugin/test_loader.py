@@ -1,4 +1,4 @@
-"""What TensorBoard finds by the entry point, and that it starts in any case."""
+"""What TensorBoard finds through the entry point, and that it always starts."""
 
 import sys
 from argparse import Namespace

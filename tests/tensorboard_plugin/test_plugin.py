@@ -1,4 +1,4 @@
-"""What the plugin asks TensorBoard's data provider for, and what not."""
+"""Which data the plugin requests from TensorBoard's data provider."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

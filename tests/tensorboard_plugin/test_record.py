@@ -1,4 +1,4 @@
-"""Records of attention survive being written, and bytes that are none are refused."""
+"""Records of attention are read as written, and other bytes are rejected."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ labels = st.text(st.characters(), max_size=8) | st.sampled_from(HOSTILE)
 
 @st.composite
 def records(draw: st.DrawFn) -> AttentionRecord:
-    """Any record there can be."""
+    """Any possible record."""
     heads, rows, columns = draw(sizes), draw(sizes), draw(sizes)
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     shape = (heads, rows, columns)

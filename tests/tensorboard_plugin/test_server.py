@@ -36,7 +36,7 @@ Blobs = tuple[bytes, ...]
 def _event(
     tag: str, blobs: Blobs, step: int = 0, dims: tuple[int, ...] | None = None, **tensor: Any
 ) -> Event:
-    """An event of the plugin, as whoever writes the log likes it."""
+    """An event of the plugin with any content."""
     shape = TensorShapeProto(
         dim=[TensorShapeProto.Dim(size=size) for size in ((len(blobs),) if dims is None else dims)]
     )
@@ -54,7 +54,7 @@ def _good() -> Blobs:
 
 
 def _damaged(tag: str, chance: random.Random) -> Event:
-    """A record that something has happened to."""
+    """A damaged record."""
     header, body = _good()
     some = chance.randbytes(chance.randrange(1, 40))
     at = chance.randrange(len(header))

@@ -1,4 +1,4 @@
-"""Records of long inputs: small, close to the weights, and refused where they are damaged."""
+"""Records of long inputs: small, close to the weights, and rejected if damaged."""
 
 import json
 import zlib

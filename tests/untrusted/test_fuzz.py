@@ -1,4 +1,4 @@
-"""Damaged files from others are either read or refused in one line."""
+"""Damaged files from others are either read or rejected in one line."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Damaged checkpoints load or are refused in one line that names the file; none of them runs code."""
+"""Damaged checkpoints load or are rejected in one line that names the file; none of them runs code."""
 
 import random
 import warnings

@@ -1,4 +1,4 @@
-"""YAML and JSON files that would take very much time, memory or nesting are rejected in one line."""
+"""YAML and JSON files that would take too much time, memory or nesting are rejected in one line."""
 
 import time
 from pathlib import Path

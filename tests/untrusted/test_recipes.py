@@ -1,4 +1,4 @@
-"""Checkpoint recipes with impossible values are refused quickly, in one line."""
+"""Checkpoint recipes with impossible values are rejected quickly, in one line."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Training resumes from a tampered checkpoint, or is refused in one line."""
+"""Training resumes from a tampered checkpoint, or is rejected in one line."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Figures for notebooks: where things stand in them, and that they are all there."""
+"""Figures for notebooks: their layout, and that they are complete."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Labels: fonts, shortening, and characters without a shape."""
+"""Labels: fonts, shortening, and characters without a glyph."""
 
 from collections.abc import Iterator
 

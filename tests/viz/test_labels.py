@@ -1,4 +1,4 @@
-"""The words of a plot: cut where they are too long, apart from one another, never mathematics."""
+"""The labels of a plot: shortened if too long, never overlapping, never read as mathematics."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Where plots write names and numbers: beside what they name, on nothing else."""
+"""Where plots write names and numbers: beside what they name, without covering anything."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plots: what is in them, where it stands, and that no number and no name is too odd."""
+"""Plots: their content and layout, for any numbers and names."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""Attention maps for pages that are light or dark, seen small."""
+"""Small attention maps for light and dark pages."""
 
 from io import BytesIO
 

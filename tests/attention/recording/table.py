@@ -50,7 +50,7 @@ def difference(name: str, implementation: str, padding: str, dtype: torch.dtype)
 
 
 def same_bits(name: str, implementation: str, padding: str, *, train: bool) -> bool:
-    """Whether outputs, gradients and the next random numbers are the same with a recording and without."""
+    """Whether outputs, gradients and the next random numbers are the same with and without a recording."""
     model, _, inputs = _prepared(ARCHITECTURES[name], implementation, padding, torch.float32, 0.1)
     model.train(train)
 

@@ -1,4 +1,4 @@
-"""Attention that is written by hand in many ways, and softmaxes that are no attention."""
+"""Attention written by hand in many ways, and softmaxes that are not attention."""
 
 import math
 from collections.abc import Callable

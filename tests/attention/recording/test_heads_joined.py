@@ -1,4 +1,4 @@
-"""Heads, examples and windows that share a dimension are told apart."""
+"""Heads, examples and windows that share a dimension are distinguished."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Softmaxes that are no attention: of experts, layers, kernels, tables, features and losses."""
+"""Softmaxes that are not attention: of experts, layers, kernels, tables, features and losses."""
 
 import pytest
 import torch

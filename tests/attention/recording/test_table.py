@@ -1,4 +1,4 @@
-"""docs/recording.md tells what is so: some of its cells in every run, the others in slow ones."""
+"""docs/recording.md is true: some of its cells are tested in every run, the others in slow ones."""
 
 import importlib
 import re

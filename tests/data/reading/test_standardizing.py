@@ -1,4 +1,4 @@
-"""Numbers of any size are standardised right, or refused in a line that names the column."""
+"""Numbers of any size are standardised correctly, or rejected in one line that names the column."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Options of tables that no file has to be read for."""
+"""Options of tables, checked without reading a file."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def pair_of(text: str, min_distance: int) -> str:
 
 
 def examples(data: SyntheticClassification) -> list[list[tuple[str, str]]]:
-    """Of each part, what a model gets: texts and labels, read back from the batches."""
+    """The texts and labels of each split, read back from the batches that a model gets."""
     data.setup()
     found = []
     for part in data.splits:

@@ -1,4 +1,4 @@
-"""checkpointing=true: the same gradients, dropout included, from less that is kept."""
+"""checkpointing=true: the same gradients, dropout included, with fewer stored activations."""
 
 from typing import Any
 
