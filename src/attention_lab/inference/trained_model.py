@@ -175,6 +175,7 @@ class TrainedModel(Generic[TaskT]):
 
         As `x.safetensors`, the file has the weights in float16, and `x.json` next to it the configuration.
         These are the files that `attention_lab.pretrained` reads. Only for sequence-to-sequence models.
+        Give it another name than the graphs, whose `x.json` it would replace.
 
         Args:
             path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`), or
