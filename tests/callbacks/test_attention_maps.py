@@ -71,6 +71,31 @@ def test_a_record_of_each_attention_stands_beside_its_picture(
     assert record.gold is not None and record.gold.tolist() == [0, 1, -1]
 
 
+def test_modules_with_names_alike_are_logged_under_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The readable name of both is "layer 1": one replaced the other."""
+    modules = {"blocks.0.attention": torch.eye(2), "layers.0.attention": torch.eye(2).flip(0)}
+    records = [
+        AttentionRecord(one.unsqueeze(0).numpy(), ["x", "y"], ["a", "b"], module=module)
+        for module, one in modules.items()
+    ]
+    monkeypatch.setattr(attention_maps, "observe_probe", lambda *_: [Observation("", "", "", tuple(records))])
+    logger = RunLogger(str(tmp_path))
+    trainer: Any = SimpleNamespace(
+        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
+    )
+    AttentionMaps(examples=1).on_validation_end(trainer, pl.LightningModule())
+    logger.close()
+    events = EventAccumulator(str(tmp_path), {"tensors": 0, "images": 0}).Reload()
+    tags = [f"example 1/{module}" for module in modules]
+    assert sorted(events.PluginTagToContent("attention_lab")) == tags
+    assert sorted(events.Tags()["images"]) == [f"weights/{tag}" for tag in tags]
+    monotonicity = {module: f"weights/heads/monotonicity/{module} head 1" for module in modules}
+    found = {module: events.Scalars(tag)[0].value for module, tag in monotonicity.items()}
+    assert found == {"blocks.0.attention": 1.0, "layers.0.attention": 0.0}
+
+
 def test_the_steps_of_a_run_share_a_scale_which_only_grows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tasks.pictures import record_thumbnails, scale_tops
-from attention_lab.tensorboard_plugin.description import readable
+from attention_lab.tensorboard_plugin.description import readable, readable_names
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
@@ -191,24 +191,25 @@ class AttentionMaps(pl.Callback):
         """Log records for the Attention tab, and their pictures."""
         for place, top in scale_tops(observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
+        names = readable_names(record.module for one in observations for record in one.records)
         for number, observation in enumerate(observations, start=1):
             for record in observation.records:
-                place = readable(record.module)
+                place, tag = readable(record.module), f"{self.name} {number}/{names[record.module]}"
                 if writer is not None:
-                    write_record(writer, f"{self.name} {number}/{place}", record, step)
+                    write_record(writer, tag, record, step)
                 for name, picture in record_thumbnails(record, self.tops[place]):
                     for log_picture in pictures:
-                        log_picture(f"weights/{self.name} {number}/{name}", picture, step)
+                        log_picture(f"weights/{tag}{name.removeprefix(place)}", picture, step)
 
 
 def _measure(examples: list[dict[str, Tensor]]) -> Measured:
     """The measures of every head of every attention, averaged over the examples."""
     found: Measured = {}
-    for module in examples[0]:
+    for module, place in readable_names(examples[0]).items():
         for name, measure in MEASURES.items():
             heads = torch.stack([measure(weights[module]) for weights in examples]).nanmean(0)
-            found[name, readable(module)] = {
-                f"{name}/{readable(module)} head {head}": value
+            found[name, place] = {
+                f"{name}/{place} head {head}": value
                 for head, value in enumerate(heads.tolist(), start=1)
                 if not isnan(value)  # monotonicity is undefined for a single row
             }
