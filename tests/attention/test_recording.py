@@ -268,8 +268,10 @@ def test_a_recording_prints_its_names_and_a_wrong_one_lists_them() -> None:
     with recording(model) as weights:
         model(torch.randn(3, 5, 8))
     assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  attention: [3, 2, 5, 5]"
-    with pytest.raises(KeyError, match="wrong is not in the recording, which has attention"):
-        weights["wrong"]
+    for read in (weights.__getitem__, weights.mask, weights.centre):
+        with pytest.raises(KeyError, match="wrong is not in the recording, which has attention"):
+            read("wrong")
+    assert weights.centre("attention") is None
     with recording(model.attention) as weights:
         model.attention(torch.randn(3, 5, 4), model.attention.remember(torch.randn(3, 5, 4)))
     assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  '': [3, 1, 5, 5]"

@@ -43,17 +43,23 @@ class Recording(Mapping[str, Tensor]):
 
     def mask(self, name: str) -> Tensor:
         """The mask under which `self[name]` was computed, of the same shape, True = attended."""
+        self._check(name)
         return _joined(self._masks[name])
 
     def centre(self, name: str) -> Tensor | None:
         """The positions `[B, H, Q]` that the window predicted for the queries; None without a prediction."""
+        self._check(name)
         return _joined(self._centres[name]).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
+        self._check(name)
+        return _joined(self._weights[name])
+
+    def _check(self, name: str) -> None:
+        """Raise KeyError, listing the names of the recorded attentions, if this is none of them."""
         if name not in self._weights:
             known = ", ".join(map(_shown, self)) or "no attentions"
             raise KeyError(f"{_shown(name)} is not in the recording, which has {known}")
-        return _joined(self._weights[name])
 
     def __repr__(self) -> str:
         """The shape of the weights of each attention."""
