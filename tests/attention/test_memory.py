@@ -156,7 +156,7 @@ def test_queries_fit_score_and_mask() -> None:
 @pytest.mark.parametrize(
     ("memory", "bias", "complaint"),
     [
-        (KEYS, None, r"attention\.remember\(keys\) returns, not a Tensor"),
+        (KEYS, None, r"remember\(\.\.\.\) returns, not a Tensor"),
         (Memory(KEYS, VALUES, None), torch.ones(5, 7).bool(), r"not torch\.bool; .*remember\(keys, mask="),
         (Memory(KEYS, VALUES, None), [0.0], "not list"),
     ],

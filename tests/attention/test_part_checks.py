@@ -28,7 +28,7 @@ from attention_lab.attention import (
     ScaledDot,
     Score,
 )
-from attention_lab.attention.memory import check_memory, check_tensors
+from attention_lab.attention.memory import check_memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
 from attention_lab.attention.positions import Alibi
 from attention_lab.attention.windows import Span
@@ -147,6 +147,12 @@ def test_arguments_are_tensors() -> None:
     linear = r"not a Linear of torch.nn.modules.linear"  # an adapter around the module may have its name
     with pytest.raises(TypeError, match=f"from_torch takes a torch.nn.MultiheadAttention, {linear}$"):
         check_torch_module(nn.Linear(2, 2))
+
+
+def test_queries_attend_to_a_memory() -> None:
+    message = r"^attend\(query, memory\) takes the memory that remember\(...\) returns, not a Tensor$"
+    with pytest.raises(TypeError, match=message):
+        checked_memory("attend", KEYS)
 
 
 def test_a_module_that_has_been_changed_is_not_copied() -> None:

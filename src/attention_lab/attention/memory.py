@@ -201,6 +201,14 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         )
 
 
+def checked_memory(call: str, memory: object) -> Memory:
+    """The memory. Raises TypeError if it does not come from `remember`."""
+    if not isinstance(memory, Memory):
+        given = kind_of(memory)
+        raise TypeError(f"{call}(query, memory) takes the memory that remember(...) returns, not {given}")
+    return memory
+
+
 def check_query(query: Tensor, memory: object, size: int, bias: object = None) -> None:
     """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
 
@@ -209,11 +217,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         ValueError: the shapes do not fit.
     """
     check_tensors("attention", query=query)
-    if not isinstance(memory, Memory):
-        given = kind_of(memory)
-        raise TypeError(
-            f"attention(query, memory) takes the memory that attention.remember(keys) returns, not {given}"
-        )
+    memory = checked_memory("attention", memory)
     if bias is not None and not (isinstance(bias, Tensor) and bias.is_floating_point()):
         given = str(bias.dtype) if isinstance(bias, Tensor) else type(bias).__name__
         raise TypeError(

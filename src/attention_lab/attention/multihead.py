@@ -9,7 +9,7 @@ from attention_lab.argument_checks import check_heads
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.fast.transforms import has_values
-from attention_lab.attention.memory import Memory, check_tensors
+from attention_lab.attention.memory import Memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys, treats_heads_alike
@@ -115,9 +115,11 @@ class MultiHead(nn.Module):
         """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that starts at 0.
 
         Raises:
+            TypeError: the memory does not come from `remember`.
             ValueError: the queries have the wrong shape, or do not fit the source.
         """
         check_sequences(query, self.size)
+        memory = checked_memory("attend", memory)
         (heads,) = self._split(self._projected(query, slice(self.size)), self.heads)
         output: Tensor = self.output(self._attend(heads, memory, offset))
         return output
