@@ -9,6 +9,7 @@ from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabular
 from attention_lab.data.regression import RegressionData
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
+from attention_lab.untrusted.configuration import check_values
 
 
 @pytest.fixture
@@ -90,6 +91,17 @@ def test_several_inputs_and_no_standardisation(file: str) -> None:
     data = CSVRegression(file, inputs=["y", "x"], target="z", fractions=[1, 0, 0], standardize=False)
     assert data.training_set().inputs[3].tolist() == [30.0, 3.0]
     assert data.sizes == RegressionSizes(features=2, targets=1, samples=10)
+
+
+def test_columns_whose_names_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("2023,2024\n1,2\n")
+    node = {"inputs": [2023], "target": 2024}  # as YAML and the command line read them
+    check_values({"_target_": "attention_lab.data.CSVRegression", **node}, "the checkpoint")
+    data = CSVRegression(str(tmp_path / "a.csv"), inputs=[2023], target=2024, fractions=[1, 0, 0])
+    data.setup()
+    assert (data.codec.inputs, data.codec.target) == (["2023"], "2024")
+    with pytest.raises(LabError, match=r"^data\.target=2024 is among data\.inputs: remove it there$"):
+        CSVRegression("a.csv", inputs=["2024"], target=2024)
 
 
 def test_bad_options(file: str) -> None:

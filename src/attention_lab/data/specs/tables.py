@@ -39,7 +39,7 @@ class CSVSpec(TableSpec):
 
     Attributes:
         file: path of the file.
-        inputs: names of the input columns.
+        inputs: names of the input columns; YAML reads one such as 2024 as a number.
         target: name of the column to predict.
 
     Raises:
@@ -47,14 +47,14 @@ class CSVSpec(TableSpec):
     """
 
     file: str
-    inputs: Sequence[str] = ("x",)
-    target: str = "y"
+    inputs: Sequence[str | int] = ("x",)
+    target: str | int = "y"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.inputs, Iterable) or not self.columns:
             raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
-        if self.target in self.columns:
+        if str(self.target) in self.columns:
             raise LabError(f"data.target={self.target} is among data.inputs: remove it there")
         if len({*self.columns}) < len(self.columns):
             raise LabError(f"data.inputs={self.columns}: name each column once")
