@@ -104,7 +104,7 @@ def classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("Base", ["depth", "width", "plain"], ["self", "more"]),
         ("Inherited", ["depth", "width", "plain"], ["more"]),
-        ("PassesOn", ["more", "width"], ["nothing"]),
+        ("PassesOn", ["more", "width", "depth", "plain"], ["nothing"]),
         ("ForTheCheckerOnly", ["depth", "unknown"], ["more"]),
         ("Data", ["depth"], ["more"]),
         ("WithSpec", ["depth"], ["spec", "more"]),
@@ -134,6 +134,7 @@ def test_options_that_a_class_has(name: str, options: list[str], unknown: list[s
         ("PassesOn", "width", 3, 0.5),
         ("PassesOn", "depth", 3, "x"),
         ("ForTheCheckerOnly", "unknown", "x", None),
+        ("Pair", "depth", 3, "x"),
         ("Data", "depth", 3, "x"),
         ("Failure", "depth", "x", None),
         ("Nothing", "depth", "x", None),
@@ -146,10 +147,3 @@ def test_types_of_options_in_a_file_from_others(name: str, option: str, right: o
     if wrong is not None:
         with pytest.raises(LabError, match=rf"^file has {option}={wrong}: it must be "):
             check_values({**node, option: wrong}, "file")
-
-
-def test_what_the_checks_do_not_see() -> None:
-    for name in ("WithSpec", "Pair", "Made", "ForTheCheckerOnly", "make"):
-        check_values({"_target_": f"own_classes.{name}", "depth": "x"}, "file")
-    with pytest.raises(LabError, match="depth is not an option of PassesOn"):  # it is one, behind a mixin
-        check_typed_option("model", "depth", "own_classes.PassesOn")

@@ -1,28 +1,27 @@
 """Checks of options and arguments that several subpackages share."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from attention_lab.errors import LabError
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
+_LISTS = (list, tuple, Sequence, Iterable)
 _TYPES: Mapping[Any, Sequence[str]] = {
     int: ("a whole number",),
     float: ("a number",),
     str: ("text",),
-    list: ("a list",),
-    tuple: ("a list",),
-    Sequence: ("a list",),
     bool: ("true", "false"),
     NoneType: ("null",),
+    **dict.fromkeys(_LISTS, ("a list",)),
+    **dict.fromkeys((dict, Mapping), ("a mapping",)),
 }
 """What an error calls the types of plain values."""
-_ACCEPTED = {(float, int), (tuple, list), (Sequence, list), (Mapping, dict)}
-"""Annotations and other types of plain values that they also mean."""
 
 
 def check_number(
@@ -75,23 +74,71 @@ def kind_of(argument: object) -> str:
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the annotation itself; of lists and their like without the elements."""
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return tuple(kind if get_origin(kind) is Literal else get_origin(kind) or kind for kind in kinds)
+    """The members of a union, or the annotation itself."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 def allowed_types(value: object, annotation: Any) -> str:
     """What an annotation allows, in words, if a plain value does not fit it; empty if it fits.
 
-    The elements of lists are not checked.
+    Among plain types, another one allows only an object, given as a mapping with its class as `_target_`;
+    without a plain type, or with only None, any value fits.
     """
-    kinds = alternatives(annotation)
-    words: list[str] = []
+    words = "" if any(_fits(value, kind) for kind in alternatives(annotation)) else _in_words(annotation)
+    return "" if words == "null" else words
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a plain value fits a type that is not a union."""
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        return value in get_args(kind)
+    if origin in _LISTS:
+        return isinstance(value, list) and not any(allowed_types(one, _elements(kind)) for one in value)
+    if origin in (int, float, str, bool, NoneType):
+        return type(value) is origin or (origin is float and type(value) is int)
+    return isinstance(value, Mapping) and (origin in (dict, Mapping) or "_target_" in value)
+
+
+def _elements(kind: Any) -> Any:
+    """The annotation of a list's elements; of a tuple's, the union of all."""
+    return Union[tuple(one for one in get_args(kind) if one is not Ellipsis) or Any]  # noqa: UP007
+
+
+def _in_words(annotation: Any, plural: bool = False) -> str:
+    """The plain values that an annotation allows; empty if it has no plain types."""
+    kinds, words = alternatives(annotation), list[str]()
     for kind in kinds:
-        literals = get_args(kind)
-        if value in literals or type(value) is kind or (kind, type(value)) in _ACCEPTED:
-            return ""
-        if kind is not int or float not in kinds:
-            words += map(str, literals or _TYPES.get(kind, ()))
+        origin = get_origin(kind) or kind
+        if origin is int and float in kinds:
+            continue
+        found = map(str, get_args(kind)) if origin is Literal else _TYPES.get(origin, ())
+        words += [f"{one.removeprefix('a ')}s" if plural and one.startswith("a ") else one for one in found]
+        if origin in _LISTS and (elements := _in_words(_elements(kind), plural=True)):
+            words[-1] += f" of {elements}"
     *first, last = dict.fromkeys(words or [""])
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def option_types(made: Any) -> dict[str, Any]:
+    """The annotations of the options of a class or function, including those it passes on to base classes.
+
+    An option without annotation has `Parameter.empty`, which any value fits.
+
+    Raises:
+        ValueError: it has no signature, as some classes that are written in C.
+    """
+    methods = [vars(kind).get("__init__") for kind in made.__mro__] if isinstance(made, type) else []
+    inits = list(filter(inspect.isfunction, methods))
+    found: dict[str, Any] = {}
+    for function in inits or [made]:
+        parameters = list(inspect.signature(function).parameters.values())[bool(inits) :]
+        try:
+            types = get_type_hints(function)
+        except (NameError, TypeError):  # a type is imported only for the type checker
+            types = {}
+        # Options that come from a dataclass (`options_of`) are annotated only in the signature.
+        found = {one.name: types.get(one.name, one.annotation) for one in parameters} | found
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break
+    return found

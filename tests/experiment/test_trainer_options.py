@@ -25,8 +25,9 @@ TRAINER = {"_target_": "pytorch_lightning.Trainer"}
         ("deterministic", "maybe", "true, false, warn or null"),
         ("profiler", 3, "text or null"),
         ("plugins", "foo", "a list or null"),
+        ("devices", ["0"], "a list of whole numbers, text or a whole number"),
         ("accelerator", ["cpu"], "text"),
-        ("max_time", [1], "text or null"),
+        ("max_time", [1], "text, a mapping or null"),
     ],
 )
 def test_a_wrong_type_is_named(option: str, value: object, allowed: str) -> None:

@@ -74,11 +74,9 @@ def test_paths_are_moved_to_the_present_folder() -> None:
             ("logger.mlflow.tracking_uri", place, "give logger.mlflow.tracking_uri=... on the command line")
             for place in ("https://example.org", "file:/tmp/x", "relative", "databricks", "http:evil")
         ),
-        (
-            "callbacks.checkpoint.dirpath",
-            ["/old/run"],
-            "give callbacks.checkpoint.dirpath=... on the command",
-        ),
+        ("callbacks.checkpoint.dirpath", ["/old/run"], "must be text or null"),
+        ("callbacks.checkpoint.folder", ["/old/run"], "give callbacks.checkpoint.folder=... on the"),
+        ("trainer.default_root_dir", 5, "must be text or null"),
         ("logger.csv.name", "/tmp", "not in the run's folder"),
         ("logger.csv.version", "{a/b}", "not a file name"),
         ("logger.csv.name", "x" * 300, "not a file name"),
@@ -127,7 +125,7 @@ def test_a_process_for_each_core_at_most(monkeypatch: pytest.MonkeyPatch) -> Non
     check_run(_with("trainer.devices", 4), Path("/new"), "x", given=["trainer.devices"])
 
 
-@pytest.mark.parametrize("root", [None, 5, "", "/somewhere/else"])
+@pytest.mark.parametrize("root", [None, "", "/somewhere/else"])
 def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
     found = _with("trainer.default_root_dir", root)
     found["callbacks"] = {"checkpoint": {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint"}}

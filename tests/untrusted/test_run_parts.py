@@ -27,13 +27,13 @@ from attention_lab.untrusted.run_configuration import check_run
         *((f"{part}.x", 5, f"has no class for {part}.x") for part in ("callbacks", "logger")),
         ("task", None, "has no class for task"),
         ("monitor", {}, r"has monitor.mode=null: it must be min or max"),
-        ("monitor", {"mode": "min", "metric": 3}, r"has monitor.metric=3: it must be a string or null"),
+        ("monitor", {"mode": "min", "metric": 3}, r"has monitor.metric=3: it must be text or null"),
         ("seed", "x", r"has seed=x: it must be a whole number or null"),
         ("seed", [1], r"has seed=\[1\]: it must be a whole number"),
-        ("ckpt_path", 5, r"has ckpt_path=5: it must be a string or a list of strings or null"),
-        ("ckpt_path", [{"a": 1}], r"it must be a string or a list of strings or null"),
+        ("ckpt_path", 5, r"has ckpt_path=5: it must be text, a list of text or null"),
+        ("ckpt_path", [{"a": 1}], r"it must be text, a list of text or null"),
         ("pictures", "x", r"has pictures=x: it must be a whole number"),
-        ("data.kind", None, r"has data.kind=null: it must be a string"),
+        ("data.kind", None, r"has data.kind=null: it must be text"),
         *(
             (
                 f"{path}._target_",

@@ -1,6 +1,5 @@
 """Report errors raised while an experiment is built in one line that names the option to blame."""
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
-from attention_lab.argument_checks import allowed_types, alternatives
+from attention_lab.argument_checks import allowed_types, alternatives, option_types
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import as_text
@@ -138,25 +137,13 @@ def _unknown_option(text: str) -> str | None:
     return found and found[1]
 
 
-def _options(target: str) -> dict[str, inspect.Parameter]:
-    """The options of a class, including those it passes on to its base classes."""
-    found: dict[str, inspect.Parameter] = {}
-    made = get_object(target)
-    for kind in made.__mro__ if isinstance(made, type) else (made,):
-        parameters = inspect.signature(kind).parameters
-        found = {**parameters, **found}
-        if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            break
-    return found
-
-
 def check_typed_option(part: str, option: str, target: str) -> None:
     """Raise LabError if an option on the command line is not one of the class of a part.
 
     A class that cannot be found is left to the code that builds the part.
     """
     try:
-        known = _options(target)
+        known = option_types(get_object(target))
     except BUILD_ERRORS:
         return
     if option not in known:
@@ -177,21 +164,21 @@ def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise LabError(f"trainer.{group} has no effect: choose {group}=... instead")
     checked = dict(options)
     target = options.get("_target_")
-    known = _options(target) if target == "pytorch_lightning.Trainer" else {}
+    known = option_types(get_object(target)) if target == "pytorch_lightning.Trainer" else {}
     for name, value in options.items():
         if name not in known or isinstance(value, Mapping):
             continue
-        kinds = alternatives(known[name].annotation)
+        kinds = alternatives(known[name])
         if bool in kinds and int not in kinds and value in (0, 1):
             checked[name] = bool(value)
-        elif allowed := allowed_types(value, known[name].annotation):
+        elif allowed := allowed_types(value, known[name]):
             raise LabError(f"trainer.{name}={as_text(value)} must be {allowed}")
     return checked
 
 
 def _not_an_option(part: str, option: str, target: str, configured: Sequence[str]) -> str:
     """The message for an option that a class does not take, with all others of this kind."""
-    known, kind = _options(target), target.rpartition(".")[2]
+    known, kind = option_types(get_object(target)), target.rpartition(".")[2]
     others = [name for name in configured if name not in known]
     if len(others) > 1:
         paths = [f"{part}.{name}" for name in others]
@@ -204,7 +191,7 @@ def _not_an_option(part: str, option: str, target: str, configured: Sequence[str
 
 
 def _no_option(part: str, option: str, target: str) -> str:
-    near = closest(option, _options(target).keys() - set(PASSED.get(part, ())))
+    near = closest(option, option_types(get_object(target)).keys() - set(PASSED.get(part, ())))
     hint = f"did you mean {part}.{near}? Or " if near else ""
     return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
 
@@ -255,11 +242,11 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
 
 def _wrong_types(part: str, config: Mapping[str, Any], target: str) -> list[str]:
     """What each option of a wrong type must be, as its class is annotated."""
-    known = _options(target)
+    known = option_types(get_object(target))
     return [
         f"{part}.{name}={as_text(value)} must be {allowed}"
         for name, value in lookup(config, *part.split(".")).items()
-        if name in known and (allowed := allowed_types(value, known[name].annotation))
+        if name in known and (allowed := allowed_types(value, known[name]))
     ]
 
 

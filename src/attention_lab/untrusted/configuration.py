@@ -6,15 +6,14 @@ Each option must have the type that its class declares, and a reasonable size.
 """
 
 import importlib
-import inspect
 import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
+from attention_lab.argument_checks import allowed_types, option_types
 from attention_lab.errors import LabError
 from attention_lab.untrusted.plain_files import MAX_DEPTH, MOST_VALUES, levels
 
@@ -43,14 +42,6 @@ MOVED = {
 LONGEST_TARGET = 200
 """Most characters of the name of a class; importing one of thousands of parts fails."""
 Known = Callable[[str], bool]
-_IN_WORDS = {
-    int: "a whole number",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a string",
-    NoneType: "null",
-    list[str]: "a list of strings",
-}
 
 
 def with_moved_classes(node: Any) -> Any:
@@ -146,11 +137,11 @@ def check_values(node: Any, source: str, name: str = "") -> None:
         for item in node:
             check_values(item, source, name)
     elif isinstance(node, Mapping):
-        hints = _hints(str(node["_target_"])) if "_target_" in node else {}
+        types = _option_types(str(node["_target_"])) if "_target_" in node else {}
         for key, value in node.items():
             path = f"{name}.{key}" if name else str(key)
-            if key in hints:
-                check_option(hints[key], value, path, source)
+            if key in types:
+                check_option(types[key], value, path, source)
             check_values(value, source, path)
     elif type(node) is int and not -LARGEST <= node <= _largest(name):
         raise LabError(f"{source} has {name}={str(node)[:30]}: choose at most {_largest(name)}")
@@ -160,9 +151,9 @@ def check_values(node: Any, source: str, name: str = "") -> None:
 
 def check_option(hint: Any, value: Any, path: str, source: str) -> None:
     """Reject a value whose type is not the one that is annotated."""
-    if not _matches(hint, value):
+    if allowed := allowed_types(value, hint):
         text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        raise LabError(f"{source} has {path}={text[:60]}: it must be {_describe(hint)}")
+        raise LabError(f"{source} has {path}={text[:60]}: it must be {allowed}")
 
 
 def _largest(name: str) -> int:
@@ -171,49 +162,12 @@ def _largest(name: str) -> int:
 
 
 @cache
-def _hints(target: str) -> Mapping[str, Any]:
-    """The types of a class's options, including those that it passes on to its base classes."""
-    found = class_of(target)
-    hints: dict[str, Any] = {}
-    for base in found.__mro__ if isinstance(found, type) else (found,):
-        function = base.__dict__.get("__init__") if isinstance(base, type) else base
-        if not inspect.isfunction(function):
-            continue
-        try:
-            own = get_type_hints(function)
-        except (NameError, TypeError):  # a type is imported only for the type checker
-            own = {}
-        parameters = inspect.signature(function).parameters.values()
-        # Options that come from a dataclass (`options_of`) are annotated only in the signature.
-        typed = {one.name: own.get(one.name, one.annotation) for one in parameters}
-        hints = {name: hint for name, hint in typed.items() if hint is not inspect.Parameter.empty} | hints
-        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            break
-    return hints
-
-
-def _matches(hint: Any, value: Any) -> bool:
-    """Whether a plain value matches an annotation; any value matches one that is not a plain type."""
-    origin, options = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_matches(option, value) for option in options)
-    if origin is Literal:
-        return value in options
-    if origin in (list, tuple, Sequence):
-        return isinstance(value, list) and all(_matches(options[0], item) for item in value)
-    if hint is float:
-        return type(value) is int or (type(value) is float and math.isfinite(value))
-    if hint in (int, bool, str, NoneType):
-        return type(value) is hint
-    return True
-
-
-def _describe(hint: Any) -> str:
-    """The values that match an annotation, in words."""
-    options = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(map(_describe, options))
-    return " or ".join(map(str, options)) if get_origin(hint) is Literal else _IN_WORDS.get(hint, str(hint))
+def _option_types(target: str) -> Mapping[str, Any]:
+    """The types of a class's options."""
+    try:
+        return option_types(class_of(target))
+    except ValueError:  # it has no signature
+        return {}
 
 
 def is_own_class(target: object) -> bool:
