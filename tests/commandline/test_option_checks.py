@@ -32,7 +32,7 @@ def _check_line(done, part: str) -> None:
         (f"data={'b' * 300}.tsv", "is unknown"),  # longer than a file's name can be
         (
             "model=nw data.file=a",
-            "batch_size; data=csv_regression, image_files, inflection, la",
+            "there is no option data.file; data=csv_regression, image_files, inflection, la",
         ),
         (
             "model=bahdanau",
@@ -60,7 +60,7 @@ def _check_line(done, part: str) -> None:
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
         ("tags={a:1}", "tags={'a': 1} must be a list, as in 'tags=[one,two]'"),
         ("data={a:1}", "data={a:1} is unknown: choose cmudict, copy"),
-        ("data.train_file=a", "test_size, references, right_to_left, batch_size; data=image_files, inf"),
+        ("data.train_file=a", "there is no option data.train_file; data=image_files, inflection, "),
         ("seed=null", "seed=null must be a whole number, such as 1"),
         ("-m seed=1,b", "seed=b must be a whole number, such as 1"),
         ("optimizer.lr=nan", "optimizer.lr=nan must be a number, such as 0.002"),
@@ -88,13 +88,17 @@ def _check_line(done, part: str) -> None:
         ),
         ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
-        ("data.train_size=5", "there is no option data.train_size: data has size, stress"),
+        ("data.train_size=5", "sine, sort have it; data has size, stress"),
         (
             "data.test_file=a",
             "there is no option data.test_file; data=image_files, inflection, ",
         ),
         ("debug=null", "debug=null: leave it out to choose nothing, or choose default, fast_dev_run"),
-        ("trainer.limit_val_batches=2", "add it with +trainer.limit_val_batches=..."),
+        (
+            "trainer.limit_val_batches=2",
+            "there is no option trainer.limit_val_batches: if the class of trainer takes it, add it with "
+            "+trainer.limit_val_batches=...; trainer has default_root_dir, accelerator, ",
+        ),
         ("theorem.kernels=[1]", "there is no option theorem.kernels: theorem has none"),
         ("+seed=2", "the option seed already exists: leave out the + before it"),
         ("search=seq2seq", "no search to choose here: leave it out, or choose sweep=optuna sweep.space=..."),

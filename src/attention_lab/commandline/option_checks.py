@@ -159,16 +159,17 @@ def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
 def _with_owners(message: str, one: Override, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
     """Add to a message about an unknown option which choices of its group have it, if none was chosen."""
     group, _, option = one.key_or_group.partition(".")
-    missing = message.startswith(f"there is no option {group}.{option}")
-    if not missing or any(other.key_or_group == group for other in chosen) or not is_group(group, folders):
+    missing = f"there is no option {one.key_or_group}"
+    choosable = is_group(group, folders) and all(other.key_or_group != group for other in chosen)
+    if not (choosable and message.startswith(missing)):
         return message
     files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
     owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
     if not owners:
         return message
     have = "has" if len(owners) == 1 else "have"
-    first = re.split("; did you mean|; if its class", message)[0]
-    return f"{first}; {group}={', '.join(owners)} {have} it"
+    options = re.search(rf"{group} has .*", message)
+    return f"{missing}; {group}={', '.join(owners)} {have} it{f'; {options[0]}' if options else ''}"
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:
@@ -201,10 +202,10 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
         return f"{message}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
     if not before:
         return f"{message}: choose one of {', '.join(names)}"
-    message += f": {'.'.join(before)} has {', '.join(names) or 'none'}"
-    if plus and "_target_" in options:
-        message += f"; if its class takes this option, add it with +{key}=..."
-    return message
+    part = ".".join(before)
+    has_class = plus and "_target_" in options
+    hint = f"if the class of {part} takes it, add it with +{key}=...; " if has_class else ""
+    return f"{message}: {hint}{part} has {', '.join(names) or 'none'}"
 
 
 def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[str]:
