@@ -1,6 +1,7 @@
 """Options that do not fit the constructor of the user's own class are named with the part they are in."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from hydra.utils import instantiate
 from pytorch_lightning.loggers import CSVLogger
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import blame_option, check_option_types
+from attention_lab.experiment.build_errors import blame_option, check_option_types, check_parts
 
 CODE = """
 class Score:
@@ -182,3 +183,49 @@ def test_a_file_that_is_no_text_is_named() -> None:
         blame_option(config),
     ):
         instantiate(config["data"]).setup()
+
+
+ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
+
+
+@pytest.mark.parametrize(
+    ("part", "node", "message"),
+    [
+        (
+            "pooling",
+            {"_target_": f"{ATTENTION}.Softmax"},
+            f"pooling._target_={ATTENTION}.Softmax is not in {ATTENTION}.pooling: choose a class for pooling",
+        ),
+        (
+            "model",
+            {"_target_": "attention_lab.models.parts.readouts.Mean"},
+            "model._target_=attention_lab.models.parts.readouts.Mean is not made from a mechanism and sizes: "
+            "choose a class for model",
+        ),
+        *(
+            (
+                part,
+                {"_target_": target, option: 3},
+                f"{part}.{option}=3 has no effect: the program passes it; leave it out",
+            )
+            for part, target, option in (
+                ("scoring", "my_package.Score", "query_size"),
+                ("window", f"{ATTENTION}.Band", "heads"),
+                ("normalizer", f"{ATTENTION}.SinkSoftmax", "heads"),
+                ("task", TASK, "optimizer"),
+            )
+        ),
+    ],
+)
+def test_what_a_part_cannot_be_or_have(part: str, node: dict[str, Any], message: str) -> None:
+    with pytest.raises(LabError, match=f"^{re.escape(message)}$"):
+        check_parts({part: node})
+
+
+@pytest.mark.parametrize(
+    "target", ["my_package.Pooling", f"{ATTENTION}.NoSuchPooling", f"{ATTENTION}.Soft", None]
+)
+def test_a_class_that_may_be_a_part_or_cannot_be_found_is_left_to_the_code_that_builds_it(
+    target: str | None,
+) -> None:
+    check_parts({"pooling": {"_target_": target}, "scoring": {"_target_": "my_package.Score", "size": 3}})

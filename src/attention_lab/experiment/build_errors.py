@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from traceback import walk_tb
 from types import FrameType
 from typing import Any
@@ -20,13 +20,20 @@ from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.text_tables import one_line
+from attention_lab.untrusted.run_parts import SUBPACKAGES, wrong_class
 
 CONSTRUCTORS = ("__init__", "__post_init__")
 """Methods that build a part; data is also built in its `setup`."""
 BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
 """Errors that classes raise for values they cannot use, and Hydra for a class it cannot find."""
-PASSED = {"model": ("mechanism", "sizes"), "scoring": ("query_size", "key_size", "heads")}
-"""Arguments of a part's constructor that are not options: the program passes them."""
+PASSED = {
+    "model": ("mechanism", "sizes"),
+    "scoring": ("query_size", "key_size", "heads"),
+    "window": ("query_size", "heads"),
+    "normalizer": ("heads",),
+    "task": ("recipe", "optimizer", "schedule"),
+}
+"""Arguments of a part's constructor that are not options: the program passes them, a model's by position."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 
@@ -64,6 +71,24 @@ def _targets(config: Mapping[str, Any]) -> dict[str, str]:
         for path, value in flatten(config)
         if path.endswith("._target_")
     }
+
+
+def check_parts(config: Mapping[str, Any]) -> None:
+    """Check that no part has a class of another one, or an option that the program would replace.
+
+    Raises:
+        LabError: one has; the class would fail only in the first step, and the option have no effect.
+    """
+    for part in SUBPACKAGES:
+        target = str(lookup(config, part, "_target_"))
+        with suppress(ImportError, AttributeError):  # the code that builds the part reports it
+            if wrong := wrong_class(target, part):
+                raise LabError(f"{part}._target_={target} {wrong}: choose a class for {part}")
+    replaced = [(part, option) for part in PASSED if part != "model" for option in PASSED[part]]
+    for part, option in replaced:
+        if (value := lookup(config, part, option)) is not None:
+            given = f"{part}.{option}={as_text(value)}"
+            raise LabError(f"{given} has no effect: the program passes it; leave it out")
 
 
 def check_option_types(config: Mapping[str, Any]) -> None:

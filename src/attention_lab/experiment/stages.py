@@ -17,7 +17,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
-from attention_lab.experiment.build_errors import blame_option, check_option_types
+from attention_lab.experiment.build_errors import blame_option, check_option_types, check_parts
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import in_sweep, silence_libraries, warn_about_data
@@ -64,6 +64,8 @@ def fit(config: DictConfig) -> float | None:
         if finished is not None:
             return finished.get("fit/best")
         start = find_starting_point(plain, folder)
+        if not start.resuming:
+            check_parts(plain)
         check_devices(plain["trainer"])
         data = make_data(plain)
         warn_about_data(data, plain["stage"])

@@ -103,28 +103,35 @@ def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[st
 def check_subpackage(part: Any, name: str, source: str) -> None:
     """Reject a part that is not built from a class, or from a class of this package with another purpose.
 
-    A subpackage has other classes, too, whose options may take any time: the grammar of `ListOps`, for one.
-
     Args:
         part: the options of the part, with its class as `_target_`, which is already checked.
-        name: its name, one of `SUBPACKAGES`; classes of other packages are not restricted.
+        name: its name, one of `SUBPACKAGES`.
         source: the name of the configuration in messages.
     """
     if type(part) is not dict or "_target_" not in part:
         raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
-    target, subpackage = str(part["_target_"]), f"attention_lab.{SUBPACKAGES[name]}"
+    target = str(part["_target_"])
+    if wrong := wrong_class(target, name):
+        raise LabError(f"{source} names {target[:200]!r} as its {name}, which {wrong}: it is not loaded")
+
+
+def wrong_class(target: str, name: str) -> str:
+    """Why a class cannot be the part `name`, one of `SUBPACKAGES`; empty if it can.
+
+    A subpackage has other classes, too, whose options may take any time: the grammar of `ListOps`, for one.
+    Classes of other packages are not restricted.
+    """
     if not target.startswith("attention_lab."):
-        return
+        return ""
     found, base = class_of(target), _BASES.get(name, _MODULE)
+    subpackage = f"attention_lab.{SUBPACKAGES[name]}"
     if not f"{found.__module__}.".startswith(f"{subpackage}."):
-        wrong = f"is not in {subpackage}"
-    elif base not in _names_of_bases(found):
-        wrong = f"is not a {base.rpartition('.')[2]}"
-    elif name == "model" and list(signature(found).parameters)[:2] != _GIVEN:
-        wrong = "is not made from a mechanism and sizes"
-    else:
-        return
-    raise LabError(f"{source} names {target[:200]!r} as its {name}, which {wrong}: it is not loaded")
+        return f"is not in {subpackage}"
+    if base not in _names_of_bases(found):
+        return f"is not a {base.rpartition('.')[2]}"
+    if name == "model" and list(signature(found).parameters)[:2] != _GIVEN:
+        return "is not made from a mechanism and sizes"
+    return ""
 
 
 def _names_of_bases(part: type) -> list[str]:
