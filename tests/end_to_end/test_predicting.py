@@ -1,4 +1,4 @@
-"""The output of stage=predict for empty inputs, and for a model without attention."""
+"""The output of stage=predict for empty inputs, without attention, and with wrong options of the trainer."""
 
 from pathlib import Path
 
@@ -29,3 +29,9 @@ def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
     done = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abcabc,bcabca]")
     assert (done.status, done.err) == (0, "")
     assert [line.partition("\t")[0] for line in done.out.splitlines()] == ["abcabc", "bcabca"]
+    for stage in ("predict", "export"):  # neither needs a trainer
+        given = (f"stage={stage}", f"ckpt_path={fitted.folder}", "inputs=[abcabc]")
+        wrong = command(*given, "+trainer.detect_anomaly=0.5")
+        assert wrong.err == "Error: trainer.detect_anomaly=0.5 must be true or false\n"
+        unknown = command(*given, "+trainer.max_step=1")
+        assert "trainer.max_step is not an option of Trainer: did you mean trainer.max_steps?" in unknown.err

@@ -181,8 +181,8 @@ def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
 
     Raises:
-        LabError: an option has a type that Lightning's Trainer is not annotated with; it would ignore some
-            such values, and fail on others without naming the option.
+        LabError: Lightning's Trainer has no such option, or is annotated with another type; it would ignore
+            some such values, and fail on others without naming the option.
     """
     for group in ("callbacks", "logger"):
         if group in options:
@@ -190,8 +190,11 @@ def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     checked = dict(options)
     target = options.get("_target_")
     known = option_types(get_object(target)) if target == "pytorch_lightning.Trainer" else {}
-    for name, value in options.items():
-        if name not in known or isinstance(value, Mapping):
+    names = [name for name in options if not is_hydra_key(name)] if known else []
+    for name in names:
+        if name not in known:
+            raise LabError(_not_an_option("trainer", name, str(target), names))
+        if isinstance(value := options[name], Mapping):
             continue
         kinds = alternatives(known[name])
         if bool in kinds and int not in kinds and value in (0, 1):

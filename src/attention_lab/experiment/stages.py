@@ -17,7 +17,12 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
-from attention_lab.experiment.build_errors import blame_option, check_option_types, check_parts
+from attention_lab.experiment.build_errors import (
+    blame_option,
+    check_option_types,
+    check_parts,
+    checked_trainer_options,
+)
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import in_sweep, silence_libraries, warn_about_data
@@ -129,6 +134,7 @@ def predict(config: DictConfig) -> None:
     An empty input has an empty output, except for a language model, which continues it.
     """
     plain, folder = _prepare(config)
+    checked_trainer_options(plain["trainer"])  # although none is needed
     trained = load_trained_model(plain).trained
     inputs, places = plain["inputs"], Places.of(plain["inputs"])
     lines = read_inputs(inputs, HydraConfig.get().overrides.task)
@@ -167,6 +173,7 @@ def export(config: DictConfig) -> None:
     """Export the model of `ckpt_path` to the file named by the option `export`, in this job's folder."""
     silence_libraries()
     plain = to_plain(config)
+    checked_trainer_options(plain["trainer"])
     trained = load_trained_model(plain).trained
     for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
         print(f"Exported: {path}")
