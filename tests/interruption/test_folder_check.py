@@ -24,8 +24,8 @@ from attention_lab.interruption.signals import OWNED_BY_SWEEP
 def test_links_out_of_the_folder(
     mode: str, options: dict[str, Any], rejected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = {"run": {"dir": str(tmp_path / "run")}, "sweep": {"dir": str(tmp_path / "multirun")}}
-    config = OmegaConf.create({**options, "hydra": names})
+    places = {"run": {"dir": str(tmp_path / "run")}, "sweep": {"dir": str(tmp_path / "multirun")}}
+    config = OmegaConf.create({**options, "hydra": {**places, "sweeper": {"_target_": "another"}}})
     check = getattr(FolderCheck(), f"on_{mode}_start")
     check(config)  # there is no such folder yet
     (tmp_path / mode / "job").mkdir(parents=True)
@@ -50,6 +50,35 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
     wanted = f"^Error: resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to "
     with pytest.raises(SystemExit, match=wanted):
         check(config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        *(("run", name) for name in ("train.log", ".hydra", "attention/worst", "checkpoints/last.ckpt")),
+        *(("sweep", name) for name in ("multirun.yaml", "0", "0/.hydra", "1/train.log")),
+    ],
+)
+@pytest.mark.parametrize("stage", ["fit", "test"])
+def test_links_where_a_new_run_writes(
+    command: Any, tmp_path: Path, kind: str, place: str, stage: str
+) -> None:
+    folder, outside = tmp_path / "given", tmp_path / "outside"
+    outside.mkdir()
+    link = folder / place
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    options = ["-m", "seed=1,2", "hydra.sweep.subdir=${hydra.job.num}"] if kind == "sweep" else []
+    done = command(*options, "model=nw", f"stage={stage}", f"ckpt_path={tmp_path}/a.ckpt", folder=folder)
+    assert (done.status, len(done.err.splitlines())) == (1, 1)
+    assert f"{link} links out of the {'sweep' if place == '0' else 'run'}'s folder" in done.err
+    assert not list(outside.iterdir())
+
+
+def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to("/dev")
+    config = {"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(tmp_path)}}}
+    FolderCheck().on_run_start(OmegaConf.create(config))
 
 
 @pytest.mark.parametrize("options", [["seed=1"], ["-m", "seed=1,2"]])

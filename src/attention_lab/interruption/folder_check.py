@@ -19,9 +19,10 @@ from attention_lab.commandline.overrides import parse_overrides
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
-from attention_lab.runs.path_patterns import walk
+from attention_lab.paths import is_inside
+from attention_lab.reading import matches_in
 from attention_lab.runs.run_names import exclude_from_names
-from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
+from attention_lab.untrusted.run_configuration import MOST_FILES, OPENED, check_links
 
 MOST_JOBS = 100
 """A sweep's folder may have as many files as that many runs."""
@@ -30,21 +31,23 @@ MOST_JOBS = 100
 class FolderCheck(Callback):
     """A Hydra callback that rejects a folder in which files could be lost.
 
-    A run or sweep that continues may have its folder from others: no link may lead out of it, see
-    `check_links`. (`resume=<folder>` runs the same check when it is expanded.) A new run, or a job of a new
-    sweep, must not replace the checkpoints of an older one.
+    A folder may be from others: no link may lead out of that of a run or sweep that continues, see
+    `check_links`, or be where any other run writes. (`resume=<folder>` runs the first check when it is
+    expanded.) A new run, or a job of a new sweep, must not replace the checkpoints of an older one.
     """
 
     @errors_in_one_line()
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the run's folder if `resume=auto` continues a run, or a new one is trained in it."""
+        """Check the run's folder, if there is one already."""
         _check_named(config.hydra.run.dir, "hydra.run.dir")
         _check_repeatable(config, "run")
         folder = Path(config.hydra.run.dir)
         alone = is_rank_zero() and OWNED_BY_SWEEP not in os.environ  # the first process, of no sweep's job
         if config.get("resume") == AUTO:
-            _check_existing(folder, MOST_FILES)
-        elif alone and config.get("stage") == "fit" and config.get("resume") is None:
+            check_links(folder)
+            return
+        check_links(folder, names=OPENED)
+        if alone and config.get("stage") == "fit" and config.get("resume") is None:
             _check_new(folder, "it")
 
     @errors_in_one_line()
@@ -58,10 +61,13 @@ class FolderCheck(Callback):
         _check_named(config.hydra.sweep.dir, "hydra.sweep.dir")
         _check_repeatable(config, "sweep")
         if config.get("resume") == AUTO or config.get("sweep") is not None:
-            _check_existing(folder, MOST_FILES * MOST_JOBS)
-        elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
-            for job in _new_jobs(config):
-                _check_new(job, "the sweep")
+            check_links(folder, MOST_FILES * MOST_JOBS)
+        elif is_rank_zero() and matches_in(folder, "*"):
+            check_links(folder, names=OPENED)
+            for job, trains in _new_jobs(config):
+                _check_job(job, folder)
+                if trains:
+                    _check_new(job, "the sweep")
 
 
 def _check_named(folder: str | None, option: str) -> None:
@@ -86,8 +92,17 @@ def _check_new(folder: Path, it: str) -> None:
         raise LabError(f"{folder} has checkpoints of a run: {choices}")
 
 
-def _new_jobs(config: DictConfig) -> Iterator[Path]:
-    """The folders of a new sweep's jobs that train; none for other sweepers, whose jobs are not known yet."""
+def _check_job(job: Path, sweep: Path) -> None:
+    if ".." not in job.parts and job.is_relative_to(sweep) and not is_inside(job, sweep):
+        raise LabError(f"{job} links out of the sweep's folder: replace it with a copy")
+    check_links(job, names=OPENED)
+
+
+def _new_jobs(config: DictConfig) -> Iterator[tuple[Path, bool]]:
+    """The folders of a new sweep's jobs, and whether these train a new model.
+
+    There are none for other sweepers, whose jobs are not known yet.
+    """
     if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
         return
     loader, before = GlobalHydra.instance().config_loader(), HydraConfig.instance().cfg
@@ -104,14 +119,9 @@ def _new_jobs(config: DictConfig) -> Iterator[Path]:
             with open_dict(job):
                 job.hydra.job.num, job.hydra.job.id = number, str(number)  # as Hydra's launcher does
             HydraConfig.instance().set_config(job)
-            if job.get("stage") == "fit" and job.get("resume") is None:
-                yield Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
+            place = Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
+            yield place, job.get("stage") == "fit" and job.get("resume") is None
     except HydraException:  # Hydra reports it when it composes the job's configuration again
         return
     finally:
         HydraConfig.instance().cfg = before
-
-
-def _check_existing(folder: Path, most: int) -> None:
-    if folder.is_dir():
-        check_links(folder, most)

@@ -11,7 +11,7 @@ from typing import Any
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, is_there, usable_cores
-from attention_lab.run_files import CHECKPOINTS, LOG
+from attention_lab.run_files import CHECKPOINTS, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
@@ -43,6 +43,11 @@ MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 MOST_NODES = 256
 _DIGITS = 9
+OPENED = (
+    *(LOG, SWEEP, PROFILE, ".hydra", CHECKPOINTS, HEATMAPS, EARLIER_LOGS),
+    *("embeddings", "csv", "wandb", "mlflow_artifacts"),
+)
+"""The files that a run opens in its folder, and the folders in which it writes; it replaces all others."""
 
 
 def check_run(
@@ -170,12 +175,13 @@ def _is_checkpoint_name(text: str) -> bool:
     return len(text) <= LONGEST_NAME and text.isprintable() and bool(_CHECKPOINT_NAME.fullmatch(text))
 
 
-def check_links(folder: Path, most: int = MOST_FILES) -> None:
+def check_links(folder: Path, most: int = MOST_FILES, names: Collection[str] | None = None) -> None:
     """Reject a run's folder that contains anything through which files outside it could be written.
 
     Args:
-        folder: the folder of a run, or of a sweep with its jobs.
+        folder: the folder of a run, or of a sweep with its jobs; it need not exist.
         most: the largest number of files.
+        names: the files and folders in it that are checked, such as `OPENED`; None for all.
 
     Raises:
         LabError: a link leads out of it, or it contains a hard link or something that is not a file, has too
@@ -183,7 +189,7 @@ def check_links(folder: Path, most: int = MOST_FILES) -> None:
     """
     real = Path(os.path.realpath(folder))
     try:
-        for number, entry in enumerate(_entries(folder)):
+        for number, entry in enumerate(_entries(folder, names)):
             if number > most:
                 raise LabError(f"{folder} has more than {most} files, more than any run has")
             with suppress(FileNotFoundError):  # another process of the run or sweep has removed it
@@ -204,10 +210,10 @@ def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
     if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
         raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
     if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
-        raise LabError(f"{entry.path} has a second hard link: resume in a copy of the folder (cp -r)")
+        raise LabError(f"{entry.path} has a second hard link: use a copy of the folder (cp -r)")
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: Path, names: Collection[str] | None) -> Iterator[os.DirEntry[str]]:
     pending = [(str(folder), 0)]
     while pending:
         path, level = pending.pop()
@@ -215,6 +221,8 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
             raise LabError(f"{folder} has more than {MOST_LEVELS} levels of folders, more than any run has")
         with suppress(FileNotFoundError), os.scandir(path) as entries:
             for entry in entries:
+                if level == 0 and names is not None and entry.name not in names:
+                    continue
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((entry.path, level + 1))
