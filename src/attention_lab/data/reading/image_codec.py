@@ -4,12 +4,15 @@ An image is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiple
 are numbered down each column, from left to right, so that padding on the right comes last.
 """
 
+import io
 import math
+import struct
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import torch
@@ -19,7 +22,7 @@ from torch import Tensor
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
 from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
-from attention_lab.errors import LabError
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.reading import open_regular
 from attention_lab.sizes import ImageSizes
 
@@ -34,6 +37,10 @@ LARGEST_FILE = 1 << 28
 MOST_SCANS = 500
 """Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
 _SCAN = b"\xff\xda"
+LARGEST_HEADER = 1 << 22
+"""Most bytes before the pixels of an image file; Pillow takes quadratic time for the Exif data of a JPEG."""
+_HEADER_READS, _MOST_READS = 10_000, 300_000  # most reads of the header, and of all else
+_DAMAGED = (*BAD_VALUE_ERRORS, OSError, SyntaxError, EOFError, struct.error, zlib.error)  # Pillow raises all
 _TILE_SIDES = (322, 323)  # tags of a TIFF file
 
 
@@ -72,7 +79,12 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with open_regular(path, LARGEST_FILE) as opened, Image.open(opened, formats=FORMATS) as file:
+            with (
+                open_regular(path, LARGEST_FILE) as raw,
+                _Metered(raw, path) as opened,
+                Image.open(opened, formats=FORMATS) as file,
+            ):
+                opened.allow_pixels()
                 if max(file.width * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
                 _check_scans(file, opened, path)
@@ -83,11 +95,38 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise LabError(f"{path} has too many pixels; scale it down") from None
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises the last two for damaged files
+    except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or "the image is damaged"
         raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
     ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
     return whole_cells(ink, cell)
+
+
+class _Metered(io.BufferedReader):
+    """An image file of which Pillow reads only so much: it takes each of millions of empty parts in Python.
+
+    Raises:
+        LabError: more is read, or in more reads, than any image needs.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        super().__init__(cast("io.RawIOBase", file))
+        self._path = path
+        self._bytes: float = LARGEST_HEADER
+        self._reads = _HEADER_READS
+
+    def allow_pixels(self) -> None:
+        """The header has been read; now read the rest."""
+        self._bytes, self._reads = math.inf, _MOST_READS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """See `io.BufferedReader`."""
+        content = super().read(size)
+        self._reads -= 1
+        self._bytes -= 0 if size in (None, -1) else len(content)  # WebP is read as a whole
+        if min(self._reads, self._bytes) < 0:
+            raise LabError(f"{self._path} has too much besides its pixels; save it as PNG without metadata")
+        return content
 
 
 class ImageReader:

@@ -1,0 +1,64 @@
+"""Images whose files have more in them than pixels."""
+
+import io
+import warnings
+import zlib
+from pathlib import Path
+from struct import pack
+
+import pytest
+from PIL import Image, TiffImagePlugin
+
+from attention_lab.data.reading.image_codec import read_image
+from attention_lab.errors import LabError
+
+
+def _segments(*contents: bytes) -> bytes:
+    """A JPEG file with these application segments."""
+    file = io.BytesIO()
+    Image.new("L", (16, 16), "white").save(file, "JPEG")
+    segments = b"".join(b"\xff\xe1" + pack(">H", len(one) + 2) + one for one in contents)
+    return file.getvalue()[:2] + segments + file.getvalue()[2:]
+
+
+def _chunks(place: int, kind: bytes, number: int) -> bytes:
+    """A PNG file with so many empty chunks of this kind."""
+    file = io.BytesIO()
+    Image.new("L", (16, 16), "white").save(file, "PNG")
+    content = bytes(4) + kind + pack(">I", zlib.crc32(kind))
+    return file.getvalue()[:place] + content * number + file.getvalue()[place:]
+
+
+@pytest.mark.parametrize(
+    ("content", "accepted"),
+    [
+        (_segments(*[b"Exif\0\0" + bytes(65_000)] * 50), True),
+        (_segments(*[b"Exif\0\0" + bytes(65_000)] * 100), False),  # 3,000 of them took six minutes
+        (_segments(*[b""] * 10_000), False),
+        (_chunks(33, b"abCd", 1_000), True),
+        (_chunks(33, b"abCd", 10_000), False),
+        (_chunks(33, b"IDAT", 10_000), True),
+        (_chunks(33, b"IDAT", 200_000), False),
+        (b"P2 #" + b"c" * 10_000 + b"\n16 16 255\n" + b"255 " * 256, False),
+    ],
+)
+def test_images_with_much_besides_their_pixels_are_rejected(
+    content: bytes, accepted: bool, tmp_path: Path
+) -> None:
+    (path := tmp_path / "a").write_bytes(content)
+    if accepted:
+        assert not read_image(path, 16, 8).any()
+    else:
+        with pytest.raises(LabError, match=r"/a has too much besides its pixels; save it as PNG without"):
+            read_image(path, 16, 8)
+
+
+def test_a_tag_of_the_wrong_type_is_one_line(tmp_path: Path) -> None:
+    """Pillow looks for text in XMP data, which here are numbers."""
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    with warnings.catch_warnings(action="ignore"):
+        tags.tagtype[700] = 12
+        tags[700] = (1.0, 2.0)
+        Image.new("L", (4, 4)).save(tmp_path / "a.tif", tiffinfo=tags)
+    with pytest.raises(LabError, match=r"a.tif: the image is damaged"):
+        read_image(tmp_path / "a.tif", 4, 4)
