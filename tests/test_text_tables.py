@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import sys
 import time
 import unicodedata
 from pathlib import Path
@@ -118,6 +119,13 @@ def test_what_is_printed_moves_no_cursor_and_hides_nothing(hidden: str) -> None:
 @pytest.mark.parametrize("control", ["\r", "\x1b", "\x9b", "\x7f", "\0", "\u2028", "\ud800", *BIDIRECTIONAL])
 def test_a_predicted_text_controls_no_terminal(control: str) -> None:
     assert without_controls(f"a{control}b\tc") == "a\ufffdb\tc"
+
+
+def test_of_all_characters_only_those_that_control_are_replaced() -> None:
+    kinds = ("Cc", "Cs", "Zl", "Zp")
+    replaced = {one for one in map(chr, range(sys.maxunicode + 1)) if without_controls(one) != one}
+    controls = {one for one in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(one) in kinds}
+    assert replaced == (controls | {*BIDIRECTIONAL}) - {"\t"}
 
 
 def test_ordinary_text_stays() -> None:

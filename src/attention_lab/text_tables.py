@@ -30,8 +30,9 @@ _IN_WORDS = (
 )
 """Format characters of ordinary text: joiners inside words, and the signs that Arabic, Syriac and Kaithi
 write around or below numbers."""
-_BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that change the direction, and so the order, of the text that follows."""
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Control characters but the tab, separators of lines, lone surrogates, and the characters that change the
+direction, and so the order, of the text that follows."""
 LONGEST_MESSAGE = 4000
 """The most characters of a line on the console; names in it may be as long as a path."""
 
@@ -54,12 +55,7 @@ def without_controls(text: str) -> str:
 
     Unlike `printable`, it keeps every character of a language, whether or not it is visible.
     """
-    return "".join("\N{REPLACEMENT CHARACTER}" if _is_control(one) else one for one in text)
-
-
-def _is_control(character: str) -> bool:
-    kind = unicodedata.category(character)
-    return (kind in ("Cc", "Cs", "Zl", "Zp") and character != "\t") or character in _BIDIRECTIONAL
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(error: object) -> str:
