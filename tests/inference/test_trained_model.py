@@ -13,6 +13,7 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import saved_score
+from attention_lab.inference import trained_model
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.tasks import Observation, Task
 
@@ -151,6 +152,33 @@ def test_batches_of_high_images_are_smaller(
     trained = TrainedModel(Echo(nn.Identity(), ImageCodec(height, 8, letters)))
     assert len(trained.predict(["image.png"] * 300)) == 300
     assert sizes[0] == largest and sum(sizes) == 300
+
+
+def test_the_text_of_all_outputs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint chooses the symbols: 2,000 short words as input of one of 200 KB took more than 8 GB."""
+    task = transduction()
+    trained, sizes = TrainedModel(task), []
+
+    def outputs(batch: Any, n: int = 0) -> list[Any]:
+        sizes.append(len(batch.source))
+        output = "x" * 1000
+        return [[(output, 0.0)] * n if n else output] * len(batch.source)
+
+    monkeypatch.setattr(task, "answer", outputs)
+    monkeypatch.setattr(task, "n_best_answers", outputs)
+    monkeypatch.setattr(trained_model, "MOST_TEXT", 80_000)
+    assert len(trained.predict(["ab"] * 100)) == 100  # 100,000 characters, of which 20,000 are for the inputs
+    assert len(trained.predict_n_best(["ab"] * 16, 5)) == 16
+    for predict in (trained.predict, lambda lines: trained.predict_n_best(lines, 2)):
+        with pytest.raises(
+            LabError, match=r"^the outputs have more than 80,000 characters, and 100 for each "
+        ):
+            predict(["ab"] * 300)
+    symbols = task.codec.target.vocabulary.symbols
+    monkeypatch.setattr(task.codec.target.vocabulary, "symbols", ["x" * 10_000, *symbols[1:]])
+    sizes.clear()
+    trained.predict(["ab"] * 10)
+    assert sizes == [6, 4]
 
 
 def test_observations_are_made_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

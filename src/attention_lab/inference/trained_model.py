@@ -1,6 +1,6 @@
 """A trained model in Python: the return value of `attention_lab.load` and `attention_lab.pretrained`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
@@ -28,6 +28,11 @@ MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
+_CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols
+MOST_TEXT = 1 << 26
+"""Most characters of all outputs together, besides `GROWTH` for each character of the inputs."""
+GROWTH = 100
+"""Longest output usual for a character, in characters; a model of sequences writes three symbols or fewer."""
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
@@ -99,11 +104,16 @@ class TrainedModel(Generic[TaskT]):
                 letter.
 
         Raises:
-            LabError: `lines` is not a list of strings, or the model cannot read one of them.
+            LabError: `lines` is not a list of strings, the model cannot read one of them, or the outputs are
+                very much longer than `lines`.
         """
         self._check_lines(lines, "predict")
-        batches = self._batches(self.codec, lines)
-        return [output for batch in batches for output in self.task.answer(batch)]
+        left, found = MOST_TEXT + GROWTH * sum(map(len, lines)), []
+        for batch in self._batches(self.codec, lines):
+            outputs = self.task.answer(batch)
+            left = _left_of(left, outputs)
+            found += outputs
+        return found
 
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
@@ -123,8 +133,12 @@ class TrainedModel(Generic[TaskT]):
         given: object = n
         if not isinstance(given, Integral) or not 1 <= n <= MOST_OUTPUTS:
             raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST_OUTPUTS}, got {n!r}")
-        batches = self._batches(task.codec, lines, n)
-        return [found for batch in batches for found in task.n_best_answers(batch, n)]
+        left, found = MOST_TEXT + GROWTH * n * sum(map(len, lines)), []
+        for batch in self._batches(task.codec, lines, n):
+            outputs = task.n_best_answers(batch, n)
+            left = _left_of(left, (text for best in outputs for text, _ in best))
+            found += outputs
+        return found
 
     def _batches(self, codec: Codec, lines: Sequence[str], n: int = 1, most: int = BATCH) -> Iterator[Any]:
         """The inputs in batches of limited memory, at most `most` inputs each, for n outputs of each."""
@@ -132,6 +146,9 @@ class TrainedModel(Generic[TaskT]):
         beams = max(n, task.beam_size) if isinstance(task, SequenceGeneration) else 1
         if isinstance(codec, ImageCodec):
             most = min(most, _ROWS // codec.height)
+        if isinstance(codec, ImageCodec | TransductionCodec):
+            longest = max(map(len, codec.target.vocabulary.symbols), default=0)
+            most = min(most, _CHARACTERS // max(longest, 1))
         size = max(1, min(most, _HYPOTHESES // beams))
         return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 
@@ -219,6 +236,17 @@ def _input_tokenizer(codec: Codec) -> Tokenizer | None:
     if isinstance(codec, TransductionCodec):
         return codec.source
     return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
+
+
+def _left_of(most: int, outputs: Iterable[str]) -> int:
+    """What these outputs leave of a number of characters. Raises LabError if they have more."""
+    left = most - sum(map(len, outputs))
+    if left < 0:
+        raise LabError(
+            f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the inputs: the "
+            "symbols of this model are too long"
+        )
+    return left
 
 
 def _check_texts(lines: object, method: str) -> None:
