@@ -119,6 +119,17 @@ def test_empty_events_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_log(_write(tmp_path, *[Event()] * 501))
 
 
+def test_very_many_event_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard lists the folder again for each: eight minutes for 10,000 empty ones."""
+    monkeypatch.setattr(event_sizes, "MOST_FILES", 3)
+    for number in range(3):
+        (tmp_path / f"tfevents.{number}").touch()
+    assert read_log(tmp_path).curves == {}
+    (tmp_path / "tfevents.3").touch()
+    with pytest.raises(LabError, match=r"tfevents.3 cannot be read: it is one of more than 3 event files; "):
+        read_log(tmp_path)
+
+
 def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For each tag, TensorBoard keeps a generator of random numbers."""
     monkeypatch.setattr(event_sizes, "MOST_TAGS", 50)

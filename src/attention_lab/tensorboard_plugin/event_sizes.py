@@ -18,6 +18,8 @@ MOST_FIELDS = 10_000_000
 """Maximum number of events and their fields in a run's event files; a point of a curve has six fields."""
 MOST_TAGS = 10_000
 """Maximum number of tags of a run."""
+MOST_FILES = 1_000
+"""Maximum number of event files of a run, one for each time it was resumed; they take quadratic time."""
 LARGEST_FILE = 1 << 32
 """Maximum size of an event file in bytes."""
 LARGEST_EVENT = 1 << 27
@@ -41,7 +43,9 @@ def needed_memory(files: Iterable[Path]) -> tuple[int, int]:
     """
     size, fields = 0, 0
     tags: set[bytes] = set()
-    for path in files:
+    for number, path in enumerate(files):
+        if number == MOST_FILES:
+            raise OSError(errno.EINVAL, f"it is one of more than {MOST_FILES:,} event files", str(path))
         for event in _events(path):
             size += len(event)
             fields += 1 + _count_fields(event, MOST_FIELDS - fields, tags)  # empty events take time, too
