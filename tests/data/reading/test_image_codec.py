@@ -53,6 +53,18 @@ def test_images_with_much_besides_their_pixels_are_rejected(
             read_image(path, 16, 8)
 
 
+def test_a_text_of_pixels_has_few_comments(tmp_path: Path) -> None:
+    """A megabyte of them took fifteen seconds."""
+    path = tmp_path / "a.pgm"
+    path.write_bytes(b"P2 16 16 255\n" + b"#\n" * 500 + b"255 " * 256)
+    assert not read_image(path, 16, 8).any()
+    path.write_bytes(b"P5 16 16 255\n" + b"#" * 1000)
+    assert read_image(path, 16, 8).unique().numel() == 1
+    path.write_bytes(b"P2 16 16 255\n" + b"#\n" * 501 + b"255 " * 256)
+    with pytest.raises(LabError, match=r"a.pgm has more than 500 comments; save it as PNG$"):
+        read_image(path, 16, 8)
+
+
 def test_a_tag_of_the_wrong_type_is_one_line(tmp_path: Path) -> None:
     """Pillow looks for text in XMP data, which here are numbers."""
     tags = TiffImagePlugin.ImageFileDirectory_v2()

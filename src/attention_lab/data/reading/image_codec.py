@@ -36,7 +36,9 @@ LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""
 MOST_SCANS = 500
 """Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
-_SCAN = b"\xff\xda"
+MOST_COMMENTS = 500
+"""Most comments in an image file of numbers as text; Pillow takes quadratic time for them."""
+_REPEATED = {"JPEG": (b"\xff\xda", MOST_SCANS, "scans"), "PPM": (b"#", MOST_COMMENTS, "comments")}
 LARGEST_HEADER = 1 << 22
 """Most bytes before the pixels of an image file; Pillow takes quadratic time for the Exif data of a JPEG."""
 _HEADER_READS, _MOST_READS = 10_000, 300_000  # most reads of the header, and of all else
@@ -87,7 +89,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                 opened.allow_pixels()
                 if max(file.width * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
-                _check_scans(file, opened, path)
+                _check_repeats(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
                 _check_size(width, height, cell, path)
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
@@ -172,14 +174,16 @@ def _check_size(width: int, height: int, cell: int, path: Path) -> None:
         )
 
 
-def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
-    """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans."""
-    if file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg":
-        place = opened.tell()
-        opened.seek(0)
-        if opened.read().count(_SCAN) > MOST_SCANS:
-            raise LabError(f"{path} has more than {MOST_SCANS} scans; save it as PNG")
-        opened.seek(place)
+def _check_repeats(file: Image.Image, opened: BinaryIO, path: Path) -> None:
+    """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans, or a PPM comments."""
+    jpeg = file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg"
+    place = opened.tell()
+    opened.seek(0)
+    if jpeg or (file.format == "PPM" and opened.read(2) in (b"P1", b"P2", b"P3")):  # others are of bytes
+        mark, most, name = _REPEATED["JPEG" if jpeg else "PPM"]
+        if opened.read().count(mark) > most:
+            raise LabError(f"{path} has more than {most} {name}; save it as PNG")
+    opened.seek(place)
 
 
 def _on_white(file: Image.Image) -> Image.Image:
