@@ -1,7 +1,5 @@
 """Expansion of path patterns in options."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,16 +33,6 @@ def test_a_pattern_that_nothing_matches(folder: Path) -> None:
         expand_paths([f"{folder}/c*"], "run", "folder", Path.is_dir)
 
 
-@pytest.fixture
-def innermost(folder: Path) -> Iterator[Path]:
-    """The innermost of nested folders, more than there are levels of recursion."""
-    path, before = folder.joinpath(*["d"] * 400), sys.getrecursionlimit()
-    path.mkdir(parents=True)
-    sys.setrecursionlimit(350)
-    yield path
-    sys.setrecursionlimit(before)
-
-
 def test_patterns_for_all_levels(folder: Path) -> None:
     for name in ("a/x/best", "b/x/y/best", ".hidden/best", "b/best"):
         (folder / name).mkdir(parents=True)
@@ -61,11 +49,15 @@ def test_links_to_their_own_folder_are_not_followed(folder: Path) -> None:
         expand_paths([f"{folder}/**/best"], "run", "folder", Path.is_dir)
 
 
-def test_deeply_nested_folders(folder: Path, innermost: Path) -> None:
-    metrics = innermost / "metrics.json"
-    metrics.touch()
-    assert expand_paths([f"{folder}/**/metrics.json"], "run", "file", Path.is_file) == [metrics]
-    assert [job.folder for job in find_runs([folder])] == [innermost]
+def test_deeply_nested_folders(folder: Path) -> None:
+    """Looking below each of 2,000 nested folders, which a pattern matches, took hours."""
+    deepest = folder.joinpath(*["d"] * 100)
+    for one in (deepest, deepest / "d"):
+        one.mkdir(parents=True)
+        (one / "metrics.json").touch()
+    found = expand_paths([f"{folder}/**/metrics.json"], "run", "file", Path.is_file)
+    assert found == [deepest / "metrics.json"]
+    assert [job.folder for job in find_runs([folder])] == [deepest]
 
 
 def test_a_link_to_itself_is_left_alone(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_folder
+from attention_lab.untrusted.run_configuration import MOST_LEVELS
 
 
 def expand_paths(
@@ -49,14 +50,14 @@ def _matches(pattern: str) -> Iterator[str]:
 
 
 def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, set[str]]]:
-    """A folder and all folders below it, sorted, each with the names of the files in it.
+    """A folder and all folders up to `MOST_LEVELS` below it, sorted, each with the names of the files in it.
 
-    Links to folders are not followed. Unlike `os.walk`, it is not recursive in any version of Python: folders
-    from others may be nested deeply.
+    Links to folders are not followed. Folders from others may be nested deeply: to open one takes time for
+    each folder that it is in, and a pattern matches all of them, below each of which is looked again.
     """
-    pending = [folder]
+    pending = [(folder, 0)]
     while pending:
-        path = pending.pop()
+        path, level = pending.pop()
         try:
             with os.scandir(path) as entries:
                 found = list(entries)
@@ -66,4 +67,5 @@ def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, se
         files = (one for one in found if one.is_file(follow_symlinks=False) or not is_folder(one.path))
         yield path, {one.name for one in files}
         below = {entry.name for entry in found if entry.is_dir(follow_symlinks=False)}
-        pending += [path / name for name in sorted(below.difference(without), reverse=True)]
+        if level < MOST_LEVELS:
+            pending += [(path / name, level + 1) for name in sorted(below.difference(without), reverse=True)]
