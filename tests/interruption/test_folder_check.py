@@ -55,7 +55,10 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
-        *(("run", name) for name in ("train.log", ".hydra", "attention/worst", "checkpoints/last.ckpt")),
+        *(
+            ("run", name)
+            for name in ("train.log", ".hydra", "attention/worst", "checkpoints/last.ckpt", "mlflow.db")
+        ),
         *(("sweep", name) for name in ("multirun.yaml", "0", "0/.hydra", "1/train.log")),
     ],
 )

@@ -43,9 +43,11 @@ MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 MOST_NODES = 256
 _DIGITS = 9
+_DATABASE = tuple(f"mlflow.db{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
+_FILES = (LOG, "metrics.csv", *_DATABASE)  # Hydra and the loggers open these, whatever they are
 OPENED = (
     *(LOG, SWEEP, PROFILE, ".hydra", CHECKPOINTS, HEATMAPS, EARLIER_LOGS),
-    *("embeddings", "csv", "wandb", "mlflow_artifacts"),
+    *("embeddings", "csv", "wandb", "mlflow_artifacts", *_DATABASE),
 )
 """The files that a run opens in its folder, and the folders in which it writes; it replaces all others."""
 
@@ -202,8 +204,8 @@ def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
     linked = entry.is_symlink()
     if linked and not Path(os.path.realpath(entry.path)).is_relative_to(real):
         raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
-    if entry.name == LOG and (linked or entry.is_dir()) and not is_file(entry.path):
-        raise LabError(f"{entry.path} is not a file: remove it")  # Hydra would open it, whatever it is
+    if entry.name in _FILES and (linked or entry.is_dir()) and not is_file(entry.path):
+        raise LabError(f"{entry.path} is not a file: remove it")
     if linked:
         return
     mode = entry.stat(follow_symlinks=False)
