@@ -79,7 +79,8 @@ def test_links_where_a_new_run_writes(
 
 
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
-    (tmp_path / "data").symlink_to("/dev")
+    for name in ("data", "tensorboard"):
+        (tmp_path / name).symlink_to("/dev")
     config = {"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(tmp_path)}}}
     FolderCheck().on_run_start(OmegaConf.create(config))
 

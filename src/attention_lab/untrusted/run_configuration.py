@@ -11,7 +11,7 @@ from typing import Any
 
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file, is_there, usable_cores
-from attention_lab.run_files import CHECKPOINTS, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
+from attention_lab.run_files import CHECKPOINTS, HEATMAPS, LOG, PROFILE, SWEEP
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
@@ -46,7 +46,7 @@ _DIGITS = 9
 _DATABASE = tuple(f"mlflow.db{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
 _FILES = (LOG, "metrics.csv", *_DATABASE)  # Hydra and the loggers open these, whatever they are
 OPENED = (
-    *(LOG, SWEEP, PROFILE, ".hydra", CHECKPOINTS, HEATMAPS, EARLIER_LOGS),
+    *(LOG, SWEEP, PROFILE, ".hydra", CHECKPOINTS, HEATMAPS),
     *("embeddings", "csv", "wandb", "mlflow_artifacts", *_DATABASE),
 )
 """The files that a run opens in its folder, and the folders in which it writes; it replaces all others."""
