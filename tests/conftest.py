@@ -83,7 +83,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def unchecked_shapes() -> Iterator[None]:
-    """Types and shapes go unchecked: Dynamo does not follow the checks."""
+    """Types and shapes go unchecked: Dynamo does not follow the checks.
+
+    All checked functions are one piece of code to it, of which it compiles only a few versions.
+    """
+    torch.compiler.reset()
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
