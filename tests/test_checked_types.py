@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from checked_types import check_types
+from checked_types import check_types, first_calls_checked
 from jaxtyping import TypeCheckError
 from torch import Tensor
 
@@ -88,6 +88,16 @@ def test_right_types_and_shapes_pass(sample: ModuleType) -> None:
 def test_wrong_ones_are_rejected(sample: ModuleType, call: Callable[[ModuleType, Tensor], object]) -> None:
     with pytest.raises(TypeCheckError):
         call(sample, torch.ones(2, 5))
+
+
+def test_the_first_calls_alone_are_checked_on_demand(sample: ModuleType) -> None:
+    with first_calls_checked(2):
+        assert sample.name(1) == "layer 1"
+        with pytest.raises(TypeCheckError):
+            sample.name("2")
+        assert sample.name("3") == "layer 3"
+    with pytest.raises(TypeCheckError):
+        sample.name("4")
 
 
 def test_the_package_is_checked() -> None:

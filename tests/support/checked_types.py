@@ -3,7 +3,10 @@
 import dataclasses
 import functools
 import inspect
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 import jaxtyping
@@ -18,6 +21,9 @@ except ImportError:  # these are private: another version of jaxtyping checks in
 _JAXTYPED = jaxtyping.jaxtyped
 _CONF = BeartypeConf(violation_type=TypeCheckError)
 
+_calls: Counter[Callable[..., Any]] = Counter()
+_most = math.inf
+
 
 def check_types(modules: list[str]) -> None:
     """From here on, functions of `modules` reject arguments and results of a wrong type or shape.
@@ -28,6 +34,18 @@ def check_types(modules: list[str]) -> None:
     if push_shape_memo is not None:  # the hook puts `jaxtyped` before every function and class
         jaxtyping.jaxtyped = functools.partial(functools.partial, _checked)
     jaxtyping.install_import_hook(modules, "beartype.beartype")
+
+
+@contextmanager
+def first_calls_checked(number: int) -> Iterator[None]:
+    """Only so many calls of each function are checked: those of later training steps are like the first."""
+    global _most
+    _calls.clear()
+    _most = number
+    try:
+        yield
+    finally:
+        _most = math.inf
 
 
 def _checked(decorated: Any, typechecker: Any) -> Any:
@@ -59,19 +77,17 @@ def _unless_disabled(plain: Callable[..., Any], checked: Callable[..., Any], *, 
     """`checked`, in which "B" is one size in all arguments and the result of a call, or `plain` on demand."""
 
     @functools.wraps(plain)
-    def simple(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return (plain if config.jaxtyping_disable else checked)(*args, **kwargs)
-
-    @functools.wraps(plain)
-    def with_sizes(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        if config.jaxtyping_disable:
+        if config.jaxtyping_disable or _calls[plain] >= _most:
             return plain(*args, **kwargs)
+        _calls[plain] += 1
+        if not shaped:
+            return checked(*args, **kwargs)
         push_shape_memo({})
         try:
             return checked(*args, **kwargs)
         finally:
             pop_shape_memo()
 
-    return with_sizes if shaped else simple
+    return call
