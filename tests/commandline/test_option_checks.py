@@ -81,7 +81,10 @@ def _check_line(done, part: str) -> None:
             "there is no option model.num_heads; did you mean model.heads?",
         ),
         ("model=seq2seq model.beam=5", "there is no option model.beam; did you mean task.beam_size?"),
-        ("model=seq2seq model.num_heads=2", "there is no option model.num_heads: if the class of model takes it, add it"),
+        (
+            "model=seq2seq model.num_heads=2",
+            "there is no option model.num_heads: if the class of model takes it, add it",
+        ),
         (
             "hidden_size=8",
             "there is no option hidden_size; did you mean scoring.hidden_size or model.hidden_size?",
