@@ -21,6 +21,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(command) -> None:
     pytest.importorskip("wandb")
     done = command(*SMALL, "logger=wandb", "~logger.tensorboard", "logger.wandb.offline=true")

@@ -157,6 +157,7 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     assert metrics.split('"fit/best": ')[1][:6] == rows[0]["validation/loss"][:6]
 
 
+@pytest.mark.slow
 def test_the_best_run_of_a_search_with_own_configurations_can_be_repeated(command, tmp_path: Path) -> None:
     """Hydra takes only one `--config-dir`, which is then that of the study."""
     own = tmp_path / "my conf"

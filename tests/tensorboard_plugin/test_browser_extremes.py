@@ -19,13 +19,12 @@ pytestmark = [
 @pytest.mark.parametrize(
     ("queries", "keys"),
     [
-        ([1e17], [1e17, 1e17]),
-        ([1e300], [1e300, np.nextafter(1e300, np.inf)]),
-        ([5e-324], [-5e-324, 5e-324]),
-        ([0.0], [-1.7e308, 1.7e308]),
-        ([0.5], np.linspace(0, 1, 130_000)),
+        pytest.param([1e17], [1e17, 1e17], id="equal"),
+        pytest.param([1e300], [1e300, np.nextafter(1e300, np.inf)], id="neighbours"),
+        pytest.param([5e-324], [-5e-324, 5e-324], id="tiny"),
+        pytest.param([0.0], [-1.7e308, 1.7e308], id="enormous"),
+        pytest.param([0.5], np.linspace(0, 1, 130_000), id="many", marks=pytest.mark.slow),
     ],
-    ids=["equal", "neighbours", "tiny", "enormous", "many"],
 )
 def test_any_positions_on_an_axis_can_be_shown(
     browser: Browser, tmp_path: Path, queries: Sequence[float], keys: Sequence[float]
@@ -68,6 +67,7 @@ def test_the_long_curves_of_very_many_runs_can_be_drawn(browser: Browser, tmp_pa
     assert not browser.complaints()
 
 
+@pytest.mark.slow
 def test_of_very_many_heads_the_first_are_listed(browser: Browser, tmp_path: Path) -> None:
     record = encode(AttentionRecord(np.full((6000, 1, 1), 1, np.float32), ["q"], ["k"]))
     records = {f"example 1/{module}": {0: record} for module in "ab"}
