@@ -11,7 +11,10 @@ from chromium import CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention, codec, tiling
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 SIZE = 96
 WORDS = ["cat", "dog", "##s", "<b>", "Ġsat"]
