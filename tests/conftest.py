@@ -85,7 +85,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def unchecked_shapes() -> Iterator[None]:
     """Types and shapes go unchecked: Dynamo does not follow the checks.
 
-    All checked functions are one piece of code to it, of which it compiles only a few versions.
+    The checked functions all share one code object, and Dynamo compiles only a few versions of each.
     """
     torch.compiler.reset()
     jaxtyping.config.update("jaxtyping_disable", True)

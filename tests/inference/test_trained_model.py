@@ -167,7 +167,7 @@ def test_the_text_of_all_outputs_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(task, "answer", outputs)
     monkeypatch.setattr(task, "n_best_answers", outputs)
     monkeypatch.setattr(trained_model, "MOST_TEXT", 80_000)
-    assert len(trained.predict(["ab"] * 100)) == 100  # 100,000 characters, of which 20,000 are for the inputs
+    assert len(trained.predict(["ab"] * 100)) == 100  # 100,000 characters: 80,000 + 100 * 200
     assert len(trained.predict_n_best(["ab"] * 16, 5)) == 16
     for predict in (trained.predict, lambda lines: trained.predict_n_best(lines, 2)):
         with pytest.raises(

@@ -138,7 +138,7 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
 
 
 def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:
-    """Four settings, of which none is better: calling the first one worse is the error that counts."""
+    """Four equally good settings: calling the first one worse is the error that counts."""
     generator, lost = np.random.default_rng(0), 0
     for _ in range(300):
         values = generator.normal(0.5, 0.1, (4, 3))
