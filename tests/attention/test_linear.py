@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lab.attention import Attention, Linear, lengths_mask
@@ -158,3 +159,10 @@ def test_compiled_code_asks_for_no_sizes_to_choose_a_kernel(monkeypatch: pytest.
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     on_gpu: Any = SimpleNamespace(is_cuda=True)
     assert not linear_triton.usable(on_gpu, on_gpu)
+
+
+def test_tensors_without_values_reach_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_triton, "installed", lambda: True)
+    with FakeTensorMode():
+        x = torch.rand(linear_triton.LEAST, 100, 8, device="cuda")
+        assert linear_attention(x, x, x, causal=True).device.type == "cuda"

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import under_transform
+from attention_lab.attention.fast.transforms import has_values, under_transform
 from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
 
 CHUNK = 64
@@ -23,7 +23,7 @@ def usable(query: Tensor, value: Tensor) -> bool:
     """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton installed."""
     return (
         value.is_cuda
-        and not torch.compiler.is_compiling()  # before the sizes, for whose answers it would compile twice
+        and has_values(value)  # before the sizes, for whose answers the compiler would compile twice
         and query.shape[-2] > CHUNK
         and query.shape[:-2].numel() >= LEAST
         and max(query.shape[-1], value.shape[-1]) <= WIDEST
