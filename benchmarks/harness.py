@@ -179,15 +179,9 @@ def measure(
     """
     device = device or torch.device("cpu")
     expected = _expected(comparison, say)
-    entries = [_prepare(method, comparison, expected, device) for method in comparison.methods]
-    runners = [entry for entry in entries if isinstance(entry, _Runner)]
-    for runner in runners:
-        if runner.last < sample:
-            once, _, _ = _take(runner, device)
-            runner.number = max(1, math.ceil(sample / max(once, 1e-9)))
+    entries = [_prepare(method, comparison, expected, device, sample) for method in comparison.methods]
     for _ in range(repeats):
-        for runner in runners:
-            _sample(runner, device, calm, repeats)
+        entries = [_sample(x, device, calm, repeats) if isinstance(x, _Runner) else x for x in entries]
     rows = [_summary(one, entries[0], calm) if isinstance(one, _Runner) else one for one in entries]
     for row in rows:
         say(_line(row))
@@ -206,9 +200,9 @@ def _expected(comparison: Comparison, say: Say) -> list[Tensor] | None:
 
 
 def _prepare(
-    method: Method, comparison: Comparison, expected: list[Tensor] | None, device: torch.device
+    method: Method, comparison: Comparison, expected: list[Tensor] | None, device: torch.device, sample: float
 ) -> "_Runner | Row":
-    """Run a method for its results, then until it is warm, then for its memory."""
+    """Run a method for its results, until it is warm, for its memory, and for the length of a sample."""
     row = Row(method.name)
     if method.needs and find_spec(method.needs.partition(".")[0]) is None:
         return replace(row, trouble="not installed")
@@ -222,9 +216,12 @@ def _prepare(
         for _ in range(WARM["cpu" if comparison.children else device.type] - 2):
             runner.once(device)
         memory = None if comparison.children else extra_peak(lambda: runner.once(device), device)
+        off = None if compared is None else relative_error(found, compared)
+        if runner.last < sample:
+            once, _, _ = _take(runner, device)
+            runner.number = max(1, math.ceil(sample / max(once, 1e-9)))
     except Exception as error:  # noqa: BLE001  # such as Triton's own; the other methods can be measured
         return replace(row, trouble=_first_line(error))
-    off = None if compared is None else relative_error(found, compared)
     runner.row = replace(row, memory=memory, error=off)
     return runner
 
@@ -263,14 +260,19 @@ def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:
     return seconds / runner.number, (own_seconds() - cpu) / runner.number, others.share()
 
 
-def _sample(runner: _Runner, device: torch.device, calm: float, most_again: int) -> None:
-    best = _take(runner, device)
-    while best[2] > calm and runner.again < most_again:
-        runner.again += 1
-        sleep(QUIET_AFTER)
-        best = min(best, _take(runner, device), key=lambda one: one[2])
+def _sample(runner: _Runner, device: torch.device, calm: float, most_again: int) -> "_Runner | Row":
+    """Add a sample; gives a row that says why if that fails, as where others now hold the memory."""
+    try:
+        best = _take(runner, device)
+        while best[2] > calm and runner.again < most_again:
+            runner.again += 1
+            sleep(QUIET_AFTER)
+            best = min(best, _take(runner, device), key=lambda one: one[2])
+    except Exception as error:  # noqa: BLE001  # as in `_prepare`
+        return Row(runner.row.name, trouble=_first_line(error))
     for values, value in zip((runner.seconds, runner.cpu, runner.others), best, strict=True):
         values.append(value)
+    return runner
 
 
 def _summary(runner: _Runner, first: "_Runner | Row", calm: float) -> Row:

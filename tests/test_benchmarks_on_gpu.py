@@ -1,11 +1,15 @@
 """What the topics of the benchmarks measure on a GPU, tested without one."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from benchmarks.harness import Comparison, Method, Work, measure
 from benchmarks.topics import load
 
 
@@ -32,3 +36,23 @@ def test_kernel_regression_takes_chunks_of_the_gpus_size_and_no_peer_of_the_cpu(
         topic._chunks(x, y, width)
     assert "statsmodels KernelReg" not in names
     assert len(sizes) < 1000
+
+
+def test_what_fails_while_it_is_timed_or_compared_ends_no_other() -> None:
+    """Such as where the memory that it had at first is now held by the methods after it."""
+    left = iter([[torch.ones(2)]] * 3)
+
+    def grows() -> Sequence[Tensor]:
+        for results in left:
+            return results
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def fine() -> Work:
+        return lambda: [torch.ones(2)]
+
+    methods = [Method("grows", lambda: grows), Method("other shape", lambda: lambda: [torch.ones(3)])]
+    comparison = Comparison("", [*methods, Method("fine", fine)], reference=lambda: [torch.ones(2)])
+    first, second, third = measure(comparison, 3, sample=0.0, calm=1.0)
+    assert (first.trouble, third.trouble) == ("out of memory", "")
+    assert second.trouble == "ValueError: result 0: shape (3,), the reference has (2,)"
+    assert third.seconds > 0 and math.isnan(third.ratio)
