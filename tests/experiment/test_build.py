@@ -1,3 +1,4 @@
+import os
 import re
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -46,6 +47,19 @@ def test_what_they_cannot_is_refused() -> None:
         _check_optimizer(ADAM, trainer(precision="16-true"))
     with pytest.raises(LabError, match="optimizer=adam"):
         _check_optimizer({"_target_": "torch.optim.LBFGS"}, trainer(world_size=2))
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "1"), ("0", "0")])
+def test_attention_on_a_gpu_prepares_nothing_for_each_shape_unless_told_to(
+    given: str | None, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "TORCH_CUDNN_SDPA_DEPRIORITIZED"
+    monkeypatch.setenv(name, given or "")  # to be restored afterwards
+    if given is None:
+        monkeypatch.delenv(name)
+    node = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", "barebones": True}
+    make_trainer({"trainer": node, "logger": {}, "callbacks": {}, "optimizer": None})
+    assert os.environ[name] == then
 
 
 @pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_spawn", "ddp_find_unused_parameters_true"])

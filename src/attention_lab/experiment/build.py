@@ -1,5 +1,6 @@
 """Build data, task and trainer from a configuration, and rebuild a task from a checkpoint."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import get_annotations
@@ -167,6 +168,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             "copies would hang: choose trainer.strategy=ddp"
         )
     _use_gradient_views()
+    _use_kernels_for_any_shape()
     loggers = [_named(f"logger.{name}", node) for name, node in config["logger"].items()]
     callbacks = [_callback(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
     callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
@@ -237,6 +239,15 @@ def _use_gradient_views() -> None:
     for name in StrategyRegistry.available_strategies():
         if StrategyRegistry[name]["strategy"] is DDPStrategy:
             StrategyRegistry[name]["init_params"]["gradient_as_bucket_view"] = True
+
+
+def _use_kernels_for_any_shape() -> None:
+    """Take cuDNN's attention in half precision from the front of PyTorch's order, unless the user has set it.
+
+    PyTorch prefers it on Hopper and Blackwell GPUs, but it is prepared anew for every shape, which takes up
+    to a second; batches and steps of decoding have hundreds of shapes. PyTorch reads the variable once.
+    """
+    os.environ.setdefault("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
 
 
 def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
