@@ -1,4 +1,4 @@
-"""Distances of all pairs, without a tensor `[Q, K, d]`, and with derivatives of every order."""
+"""Distances of all pairs, on the CPU without a tensor `[Q, K, d]`, and with derivatives of every order."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = No
     A width w for all features, `[1]` or `[H, 1, 1]`, multiplies the differences, which keep their digits at
     any offset of the inputs; one for each feature multiplies the inputs about a point among the queries, so
     that these keep theirs near it. Half-precision inputs give float32 distances, whose squares may overflow
-    float16 or need more digits. `[Q, K, d]` is stored only for second derivatives, in forward mode and under
-    `torch.func`.
+    float16 or need more digits. `[Q, K, d]` is stored only for second derivatives, in forward mode, under
+    `torch.func`, and on a GPU by PyTorch's own gradient.
     """
     return _of_pairs(query, key, order, width, squared=False)
 
