@@ -31,6 +31,7 @@ def test_choices_and_limits_are_those_of_the_classes() -> None:
         ("task.beam_size=1000000000", "task.beam_size=1000000000: choose at most 1000"),
         ("pictures=1000000000", "pictures=1000000000: choose at most 1000"),
         ("optimizer.lr=0", "optimizer.lr=0: choose a number above 0"),
+        ("schedule.final=-1", "schedule.final=-1: choose a fraction from 0 to 1"),
         ("model.dropout=1.5", "model.dropout=1.5: choose a fraction from 0 to 1"),
         ("task.ctc_rescoring=2", "task.ctc_rescoring=2: choose a fraction from 0 to 1"),
         ("trainer.check_val_every_n_epoch=0", "trainer.check_val_every_n_epoch=0: choose 1 or more"),

@@ -176,6 +176,13 @@ def test_an_option_that_a_class_takes_for_true_is_named(others: dict[str, Any]) 
         check_option_types({"scoring": {"_target_": target, "compiled": "maybe", **others}})
 
 
+@pytest.mark.parametrize(
+    "target", ["attention_lab.models.Nothing", "attention_lab.nothing.Model", "attention_lab.models"]
+)
+def test_a_class_that_cannot_be_found_is_left_to_what_builds_it(target: str) -> None:
+    check_option_types({"model": {"_target_": target, "heads": "four"}})
+
+
 def test_a_file_that_is_no_text_is_named() -> None:
     config = {"data": {"_target_": "attention_lab.data.Pairs", "file": ["a", "b"]}}
     with (

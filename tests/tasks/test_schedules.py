@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
-from attention_lab.errors import LabError
 from attention_lab.tasks import schedules
 
 
@@ -40,8 +39,3 @@ def test_inverse_square_root() -> None:
     assert rates[24] == pytest.approx(2.0)
     assert rates[11] == pytest.approx(2.0 * 12 / 25)
     assert rates[99] == pytest.approx(2.0 * math.sqrt(25 / 100))
-
-
-def test_a_schedule_without_a_warmup_says_so() -> None:
-    with pytest.raises(LabError, match=r"^schedule\.warmup must be a fraction from 0 to 1, got None"):
-        _rates(schedules.cosine, 4, warmup=None)  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ MAXIMUMS = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_b
 """Largest values of options; larger ones would take hours, or more resources than a machine has."""
 FRACTIONS = (
     "schedule.warmup",
+    "schedule.final",
     "model.dropout",
     "model.attention_dropout",
     "task.label_smoothing",

@@ -72,6 +72,7 @@ def fit(config: DictConfig) -> float | None:
         if not start.resuming:
             check_parts(plain)
         check_devices(plain["trainer"])
+        check_option_types(plain)
         data = make_data(plain)
         warn_about_data(data, plain["stage"])
         if plain["resume"] == resume.AUTO:
@@ -83,7 +84,6 @@ def fit(config: DictConfig) -> float | None:
         restoring = Restoring(resuming=start.resuming)
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
         trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
-        check_option_types(plain)
         check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):

@@ -5,8 +5,6 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from attention_lab.errors import LabError
-
 
 def constant(optimizer: Optimizer, total_steps: int, *, warmup: float = 0.0) -> LRScheduler:
     """Linear warm-up over the fraction `warmup` of the steps, then constant."""
@@ -35,7 +33,5 @@ def inverse_sqrt(optimizer: Optimizer, total_steps: int, *, warmup: float = 0.05
     return LambdaLR(optimizer, lambda step: min((step + 1) / rise, math.sqrt(rise / (step + 1))))
 
 
-def _warmup_steps(total_steps: int, warmup: float | None) -> int:
-    if warmup is None:
-        raise LabError("schedule.warmup must be a fraction from 0 to 1, got None")
+def _warmup_steps(total_steps: int, warmup: float) -> int:
     return max(1, round(total_steps * warmup))
