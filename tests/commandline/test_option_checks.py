@@ -127,6 +127,31 @@ def test_arguments(arguments: str, message: str, command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("window.width=3", "window.width; window=band, local_m, local_p have it; window has none"),
+        (
+            "normalizer.learnable=1",
+            "normalizer.learnable; normalizer=sink has it; normalizer has temperature",
+        ),
+        (
+            "normalizer=sparsemax normalizer.learnable=1",
+            "normalizer.learnable: if the class of normalizer takes it, add it with "
+            "+normalizer.learnable=...; normalizer has temperature",
+        ),
+        ("sweep.trials=3", "sweep.trials; sweep=optuna has it"),
+        ("monitor.foo=3", "monitor.foo: monitor has metric, mode"),
+        ("model.hiden_size=3", "model.hiden_size; did you mean model.hidden_size?"),
+        ("modle.foo=3", "modle.foo; did you mean model.foo?"),
+    ],
+)
+def test_the_message_about_an_unknown_option(arguments: str, message: str) -> None:
+    with pytest.raises(LabError) as found:
+        check_arguments(arguments.split(), CONF)
+    assert str(found.value) == f"there is no option {message}"
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         "optimizer.lr=1 model.residual=0 trainer.check_val_every_n_epoch=null data.size=null",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import Override, Sweep
@@ -52,6 +52,14 @@ RARE = {
 Defaults = Mapping[str, Any]
 
 
+class _Unknown(NamedTuple):
+    """An unknown option, a hint with the punctuation before it, and the options that its part has."""
+
+    key: str
+    hint: str
+    options: str = ""
+
+
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     """Reject unknown options, and values whose type differs from that of the option's default.
 
@@ -82,10 +90,12 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
         return  # Hydra will report it
     for one in options:
         if one.package is None:
-            try:
-                _check(one, known, options)
-            except LabError as error:
-                raise LabError(_with_owners(str(error), one, chosen, (root, *more))) from None
+            others = [other for other in options if other is not one]
+            if unknown := _unknown(one, known, others):
+                hint = _owners(unknown.key, chosen, (root, *more)) or unknown.hint
+                listed = f"{'; ' if hint else ': '}{unknown.options}" if unknown.options else ""
+                raise LabError(f"there is no option {unknown.key}{hint}{listed}")
+            _check(one, known, others)
 
 
 def choices_of(group: str, folders: Sequence[Path]) -> list[Path]:
@@ -133,43 +143,40 @@ def _first_choice(one: Override) -> str:
     return f"{one.get_key_element()}={choices[0]}" if choices else str(one.input_line)
 
 
-def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
+def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unknown | None:
+    """What to say about an option if it does not exist, and no other option adds or uses it."""
     key, top = one.key_or_group, part_of(one.key_or_group)
-    others = [other for other in options if other is not one]
-    names = [other.key_or_group for other in others]
-    added = any(key == name or key.startswith(f"{name}.") for name in names)
+    if any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others):
+        return None
+    if not (one.is_add() or one.is_force_add()):
+        return None if _select(known, key)[0] else _no_option(key, known, plus=True)
+    texts = [json.dumps(known, default=str), *(str(other.input_line) for other in others)]
+    used = any(f"${{{top}" in text for text in texts)
+    return None if top in known or used else _no_option(top, known, plus=False)
+
+
+def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
+    key = one.key_or_group
     found, default = _select(known, key)
-    if one.is_add() or one.is_force_add():
-        reference = f"${{{top}"
-        texts = [json.dumps(known, default=str), *(str(other.input_line) for other in others)]
-        used = any(reference in text for text in texts)
-        if top not in known and not used and not added:
-            raise LabError(_no_option(top, known, plus=False))
-        if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
-            raise LabError(f"the option {key} already exists: leave out the + before it")
-    elif not found and not added:
-        raise LabError(_no_option(key, known, plus=True))
+    if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
+        raise LabError(f"the option {key} already exists: leave out the + before it")
     # The options of a class given on the command line may have other types.
+    names = [other.key_or_group for other in others]
     given_classes = tuple(name.removesuffix("_target_") for name in names if name.endswith("._target_"))
     if found and not key.startswith(given_classes) and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
             _check_value(key, value, default)
 
 
-def _with_owners(message: str, one: Override, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
-    """Add to a message about an unknown option which choices of its group have it, if none was chosen."""
-    group, _, option = one.key_or_group.partition(".")
-    missing = f"there is no option {one.key_or_group}"
-    choosable = is_group(group, folders) and all(other.key_or_group != group for other in chosen)
-    if not (choosable and message.startswith(missing)):
-        return message
+def _owners(key: str, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
+    """Which choices of its group have an option, as a hint; empty if none has, or one was chosen."""
+    group, _, option = key.partition(".")
+    if not is_group(group, folders) or any(other.key_or_group == group for other in chosen):
+        return ""
     files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
     owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
-    if not owners:
-        return message
     have = "has" if len(owners) == 1 else "have"
-    options = re.search(rf"{group} has .*", message)
-    return f"{missing}; {group}={', '.join(owners)} {have} it{f'; {options[0]}' if options else ''}"
+    return f"; {group}={', '.join(owners)} {have} it" if owners else ""
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:
@@ -182,8 +189,8 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
     return True, node
 
 
-def _no_option(key: str, known: Defaults, plus: bool) -> str:
-    """The message for an unknown option; `plus` says whether it may be added with a +."""
+def _no_option(key: str, known: Defaults, plus: bool) -> _Unknown:
+    """What to say about an unknown option; `plus` says whether it may be added with a +."""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:
@@ -192,20 +199,19 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     options = node if isinstance(node, Mapping) else {}
     names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
-    message = f"there is no option {key}"
     meant = OPTIONS.get(key) or OPTIONS.get(rest[0], "")
     if key in OPTIONS or _select(known, meant)[0]:
-        return f"{message}; did you mean {meant}?"
+        return _Unknown(key, f"; did you mean {meant}?")
     if not before and (paths := _paths_that_end_in(key, known, near)):
-        return f"{message}; did you mean {' or '.join(paths)}?"
+        return _Unknown(key, f"; did you mean {' or '.join(paths)}?")
     if near:
-        return f"{message}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
+        return _Unknown(key, f"; did you mean {'.'.join([*before, near[0], *rest[1:]])}?")
     if not before:
-        return f"{message}: choose one of {', '.join(names)}"
+        return _Unknown(key, f": choose one of {', '.join(names)}")
     part = ".".join(before)
     has_class = plus and "_target_" in options
-    hint = f"if the class of {part} takes it, add it with +{key}=...; " if has_class else ""
-    return f"{message}: {hint}{part} has {', '.join(names) or 'none'}"
+    hint = f": if the class of {part} takes it, add it with +{key}=..." if has_class else ""
+    return _Unknown(key, hint, f"{part} has {', '.join(names) or 'none'}")
 
 
 def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[str]:
