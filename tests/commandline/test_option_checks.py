@@ -140,6 +140,21 @@ def test_arguments(arguments: str, message: str, command) -> None:
             "+normalizer.learnable=...; normalizer has temperature",
         ),
         ("sweep.trials=3", "sweep.trials; sweep=optuna has it"),
+        ("model=transformer heads=4", "heads; did you mean model.heads?"),
+        *(
+            (f"model={model} heads=4", "heads; model=graph, lm, multihead, transformer have model.heads")
+            for model in ("nw", "seq2seq", "image2seq", "cnn", "rnn")
+        ),
+        (
+            "model=nw num_layers=2",
+            "num_layers; model=cnn, graph, image2seq, lm, multihead, rnn, seq2seq, transformer have "
+            "model.layers",
+        ),
+        ("model=lm beam=5", "beam; choose model=seq2seq, transformer or image2seq for task.beam_size"),
+        (
+            "model=cnn task.n_best=5",
+            "task.n_best; choose model=seq2seq, transformer or image2seq for it; task has label_smoothing",
+        ),
         ("monitor.foo=3", "monitor.foo: monitor has metric, mode"),
         ("model.hiden_size=3", "model.hiden_size; did you mean model.hidden_size?"),
         ("modle.foo=3", "modle.foo; did you mean model.foo?"),

@@ -92,7 +92,7 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
         if one.package is None:
             others = [other for other in options if other is not one]
             if unknown := _unknown(one, known, others):
-                hint = _owners(unknown.key, chosen, (root, *more)) or unknown.hint
+                hint = _owners(unknown.key, known, chosen, (root, *more)) or unknown.hint
                 listed = f"{'; ' if hint else ': '}{unknown.options}" if unknown.options else ""
                 raise LabError(f"there is no option {unknown.key}{hint}{listed}")
             _check(one, known, others)
@@ -168,15 +168,19 @@ def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
             _check_value(key, value, default)
 
 
-def _owners(key: str, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
-    """Which choices of its group have an option, as a hint; empty if none has, or one was chosen."""
-    group, _, option = key.partition(".")
-    if not is_group(group, folders) or any(other.key_or_group == group for other in chosen):
+def _owners(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
+    """Which choices have an option, or the one meant by another name, as a hint; empty if that is no help."""
+    meant = OPTIONS.get(key, key)
+    group, _, option = meant.partition(".")
+    taken = meant == key and any(other.key_or_group == group for other in chosen)
+    if taken or _select(known, meant)[0] or not is_group(group, folders):
         return ""
     files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
     owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
-    have = "has" if len(owners) == 1 else "have"
-    return f"; {group}={', '.join(owners)} {have} it" if owners else ""
+    it = "it" if meant == key else meant
+    if owners and group in RARE:
+        return f"; choose {RARE[group]} for {it}"
+    return f"; {group}={', '.join(owners)} {'has' if len(owners) == 1 else 'have'} {it}" if owners else ""
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:

@@ -51,6 +51,8 @@ OPTIONS = {
     "heads": "model.heads",
     "num_heads": "model.heads",
     "n_heads": "model.heads",
+    "layers": "model.layers",
+    "num_layers": "model.layers",
     "kv_heads": "model.key_value_heads",
     "num_kv_heads": "model.key_value_heads",
     "num_key_value_heads": "model.key_value_heads",
