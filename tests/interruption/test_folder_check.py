@@ -78,6 +78,17 @@ def test_links_where_a_new_run_writes(
     assert not list(outside.iterdir())
 
 
+@pytest.mark.parametrize("name", [".hydra", ".hydra/config.yaml", "checkpoints"])
+@pytest.mark.parametrize("resume", [None, "auto"])
+def test_a_link_to_itself_is_named(name: str, resume: str | None, tmp_path: Path) -> None:
+    link = tmp_path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(link.name)
+    config = {"stage": "test", "resume": resume, "hydra": {"run": {"dir": str(tmp_path)}}}
+    with pytest.raises(SystemExit, match=f"^Error: {link} is a link to itself: remove it"):
+        FolderCheck().on_run_start(OmegaConf.create(config))
+
+
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
     for name in ("data", "tensorboard"):
         (tmp_path / name).symlink_to("/dev")

@@ -239,7 +239,9 @@ def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "early" / ".hydra").mkdir(parents=True)
     (tmp_path / "sweep" / "0" / ".hydra").mkdir(parents=True)
     (tmp_path / "sweep" / "multirun.yaml").touch()
+    (tmp_path / "loop").symlink_to("loop")
     refused = {
+        (f"resume={tmp_path}/loop",): "there is no such folder",
         (f"resume={hydra.parent}", "stage=test"): "resumes a training run: leave out stage=test",
         (f"resume={hydra.parent}", "-m"): "resumes one run in its own folder: leave out -m",
         (f"resume={hydra.parent}", "hydra.searchpath=[x]", "hydra.run.dir=y"): "leave out hydra.run.dir=y",

@@ -204,6 +204,14 @@ def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     assert trial.state == TrialState.PRUNED and list(trial.intermediate_values) == [1]
 
 
+@pytest.mark.parametrize("name", ["loop", "loop/study.db", "file/study.db"])
+def test_a_storage_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    with pytest.raises(LabError, match=rf"^sweep\.storage=sqlite:///{tmp_path}/{name}: "):
+        connect(storage_url(str(tmp_path / name), tmp_path))
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [

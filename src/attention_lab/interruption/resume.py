@@ -7,6 +7,7 @@ run is left unchanged.
 `resume=auto` does the same when the original command is run again, by a cluster or to complete a sweep.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +58,7 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
     if config.get("stage") != "fit" or not isinstance(given, str) or given == AUTO:
         return config
     folder = Path(given)
-    if str(folder.resolve()) != str(Path(HydraConfig.get().runtime.output_dir).resolve()):
+    if os.path.realpath(folder) != os.path.realpath(HydraConfig.get().runtime.output_dir):
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
     from attention_lab.lightning_import import import_lightning  # here, so that --help stays fast
 

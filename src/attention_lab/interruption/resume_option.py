@@ -1,5 +1,6 @@
 """The option `resume=<run folder>`: it is expanded to the command line of a run in that folder."""
 
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def expand_resume(arguments: Sequence[str], conf: Path) -> list[str]:
     given = (paths_given(arguments, "resume") or [""])[-1]
     if given in (AUTO, "null", ""):
         return list(arguments)
-    folder = Path(given).resolve()
+    folder = Path(os.path.realpath(given))  # where `Path.resolve` fails for a link to itself
     run_folder = f"hydra.run.dir={quote(str(folder))}"
     if run_folder in arguments:  # already expanded: this is another process of the run
         return list(arguments)

@@ -1,5 +1,6 @@
 """Open the database of a study, a file or a server's."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ def storage_url(storage: str | None, folder: Path) -> str:
             raise LabError(
                 f"sweep.storage={storage}: processes cannot share it: give a file, as in sqlite:///study.db"
             )
-        url = url.set(database=str(Path(str(url.database)).resolve()))
+        url = url.set(database=os.path.realpath(str(url.database)))
     return str(url.render_as_string(hide_password=False))
 
 
@@ -54,9 +55,10 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     sqlite = make_url(url)
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
         check_study(file, f"sweep.storage={sqlite!r}")
     try:
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
         return RDBStorage(
             url,
             # Without a pool, the file is closed after each use.
