@@ -53,6 +53,18 @@ def test_every_setting_has_its_mean_interval_seeds_and_verdict() -> None:
     assert draw_board("Scores", [section("", 3)]).startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("test/token_error_rate", 0.0), ("test/accuracy", 1.0), ("test/sequence_error_rate", 0.0)],
+)
+def test_equal_settings_have_an_axis_without_impossible_values(metric: str, value: float) -> None:
+    block = rank([setting({"size": i}, *[{metric: value}] * 3) for i in range(2)], metric, value > 0, {})
+    (axes,) = make_figure(board_panels([Section("", ["size"], [metric], [block])])[0]).axes
+    low, high = axes.get_xlim()
+    shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    assert low < value < high and len(shown) > 1 and min(shown) >= 0 and max(shown) <= 1
+
+
 def test_the_title_counts_settings_and_runs() -> None:
     assert count([section("", 3)]) == "3 settings, 9 runs"
     assert count([section("a", 1), section("b", 2)]) == "3 settings, 9 runs"

@@ -194,6 +194,13 @@ def test_title_note_and_axis_names_are_drawn() -> None:
     assert len({picture(), *(picture(**other) for other in others)}) == 6
 
 
+def test_zeros_have_no_negative_ticks() -> None:
+    axes = axes_of(Lines([Series("", [1, 2], [0.0, 0.0])]))
+    low, high = axes.get_ylim()
+    assert low < 0 < high
+    assert not any(low <= tick < 0 for tick in axes.get_yticks())
+
+
 def test_values_that_hardly_change_look_flat_and_have_ticks_that_can_be_read() -> None:
     axes = axes_of(Lines([Series("", [1, 2, 3], [0.424233, 0.424193, 0.424193], style="plain")]))
     low, high = axes.get_ylim()

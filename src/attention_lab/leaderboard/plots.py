@@ -6,7 +6,7 @@ from numbers import Real
 
 from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.ranking import Block, Ranked
-from attention_lab.leaderboard.settings import Setting
+from attention_lab.leaderboard.settings import Setting, bounds
 from attention_lab.leaderboard.tables import Section
 from attention_lab.leaderboard.view import View
 from attention_lab.text_tables import metric_name
@@ -56,6 +56,7 @@ def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
         rows,
         " · ".join(filter(None, where)),
         axis,
+        within=bounds(block.metric),
         groups=list(VERDICTS.values()),
         colours=COLOURS,
     )

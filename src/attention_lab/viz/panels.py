@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -152,6 +152,7 @@ class Dots:
         title: title of the panel.
         x_label: label of the axis of values.
         log: whether that axis is logarithmic.
+        within: the smallest and largest possible value; the axis reaches hardly beyond them.
         reference: a value to mark with a vertical line.
         groups: names of the groups for the legend.
         colours: colours of the groups.
@@ -161,6 +162,7 @@ class Dots:
     title: str = ""
     x_label: str = ""
     log: bool = False
+    within: Interval = (-inf, inf)
     reference: float | None = None
     groups: Sequence[str] = ()
     colours: Sequence[str] = COLOURS

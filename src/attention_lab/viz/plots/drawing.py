@@ -161,6 +161,8 @@ def _flatten(axes: "Axes") -> None:
     spare = _FLAT * max(abs(low), abs(high)) - (high - low)
     if np.isfinite(spare) and spare > 0:  # it is infinite if there are no values
         axes.set_ylim(low - spare / 2, high + spare / 2)
+    elif low == high == 0:
+        axes.set_ylim(-0.003, 0.05)  # matplotlib's limits would show negative numbers
 
 
 def _usable(values: Any) -> npt.NDArray[np.float64]:
@@ -204,6 +206,8 @@ def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
         axes.plot(value, [y], markersize=7.5, zorder=4, **looks)
         if row.group < len(panel.groups):
             key[panel.groups[row.group]] = Line2D([], [], markersize=7.5, **looks)
+    (left, right), (low, high) = axes.get_xlim(), panel.within
+    axes.set_xlim(max(left, low - 0.05 * (right - low)), min(right, high + 0.05 * (high - left)))
     return {name: key[name] for name in panel.groups if name in key}
 
 
