@@ -1,6 +1,6 @@
 """A trained model in Python: the return value of `attention_lab.load` and `attention_lab.pretrained`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
@@ -57,6 +57,7 @@ class Predictor(Protocol):
 
 
 TaskT = TypeVar("TaskT", bound=Predictor)
+OutputT = TypeVar("OutputT", str, list[tuple[str, float]])
 
 
 class TrainedModel(Generic[TaskT]):
@@ -108,12 +109,7 @@ class TrainedModel(Generic[TaskT]):
                 very much longer than `lines`.
         """
         self._check_lines(lines, "predict")
-        left, found = MOST_TEXT + GROWTH * sum(map(len, lines)), []
-        for batch in self._batches(self.codec, lines):
-            outputs = self.task.answer(batch)
-            left = _left_of(left, outputs)
-            found += outputs
-        return found
+        return self._outputs(lines, self.task.answer)
 
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
@@ -133,10 +129,22 @@ class TrainedModel(Generic[TaskT]):
         given: object = n
         if not isinstance(given, Integral) or not 1 <= n <= MOST_OUTPUTS:
             raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST_OUTPUTS}, got {n!r}")
+        return self._outputs(lines, lambda batch: task.n_best_answers(batch, n), n)
+
+    def _outputs(
+        self, lines: Sequence[str], answer: Callable[[Any], list[OutputT]], n: int = 1
+    ) -> list[OutputT]:
+        """What `answer` gives for all batches, n outputs an input. Raises LabError if they are too long."""
         left, found = MOST_TEXT + GROWTH * n * sum(map(len, lines)), []
-        for batch in self._batches(task.codec, lines, n):
-            outputs = task.n_best_answers(batch, n)
-            left = _left_of(left, (text for best in outputs for text, _ in best))
+        for batch in self._batches(self.codec, lines, n):
+            outputs = answer(batch)
+            for one in outputs:
+                left -= len(one) if isinstance(one, str) else sum(len(text) for text, _ in one)
+            if left < 0:
+                raise LabError(
+                    f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the "
+                    "inputs: the symbols of this model are too long"
+                )
             found += outputs
         return found
 
@@ -236,17 +244,6 @@ def _input_tokenizer(codec: Codec) -> Tokenizer | None:
     if isinstance(codec, TransductionCodec):
         return codec.source
     return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
-
-
-def _left_of(most: int, outputs: Iterable[str]) -> int:
-    """What these outputs leave of a number of characters. Raises LabError if they have more."""
-    left = most - sum(map(len, outputs))
-    if left < 0:
-        raise LabError(
-            f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the inputs: the "
-            "symbols of this model are too long"
-        )
-    return left
 
 
 def _check_texts(lines: object, method: str) -> None:
