@@ -29,6 +29,9 @@ def _check_line(done, part: str) -> None:
         (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
         (f"model=nw data={__file__}", f"such as data=csv_regression data.file={__file__}"),
         (f"model=lm data={__file__}", f"such as data=text data.file={__file__}"),
+        ("data=my-data.tsv", "data=my-data.tsv is unknown: choose cmudict, copy, "),
+        ("data=/nowhere/my.tsv", "data=/nowhere/my.tsv is unknown: choose cmudict, copy, "),
+        ("model=./seq2seqq", "model=./seq2seqq is unknown (did you mean seq2seq?): choose cnn, "),
         (f"data={'b' * 300}.tsv", "is unknown"),  # longer than a file's name can be
         (
             "model=nw data.file=a",
@@ -206,6 +209,10 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
                 check_choices([*given, *(["model=mine"] if "=mind" not in wrong else []), wrong], CONF)
     (tmp_path / "model" / "mine.yaml").rename(tmp_path / "model" / "mine.v2.yaml")
     check_choices([*given, "model=mine.v2", "model.size=8"], CONF)  # not a class
+    (tmp_path / "model" / "mine.v2.yaml").rename(tmp_path / "mine.yaml")
+    (tmp_path / "model" / "sub").mkdir()
+    (tmp_path / "mine.yaml").rename(tmp_path / "model" / "sub" / "mine.yaml")
+    check_choices([*given, "model=sub/mine", "model.size=8", "data=reverse.yaml"], CONF)
     with pytest.raises(LabError, match=r"^--config-dir=/.*none: there is no such folder$"):
         check_choices(["--config-dir", str(tmp_path / "none"), "model=mine"], CONF)
 

@@ -128,15 +128,20 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
-        elif re.fullmatch(r"[\w-]*", choice) or choice.startswith("{"):
-            meant = _meant(group, choice, known, folders)
-            hint = f" (did you mean {meant}?)" if meant else ""
-            raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
         elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
                 f"{group}={choice} is unknown: choose {', '.join(known)}; "
                 f"for a class of your own, add {group}._target_={choice} to one of these"
             )
+        elif "${" not in choice and not _is_below(group, choice, folders):
+            meant = _meant(group, choice, known, folders)
+            hint = f" (did you mean {meant}?)" if meant else ""
+            raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+
+
+def _is_below(group: str, choice: str, folders: Sequence[Path]) -> bool:
+    """Whether a choice is in a subfolder of its group, or is the name of a file, which Hydra accepts."""
+    return any(is_file(one / group / f"{choice.removesuffix('.yaml')}.yaml") for one in folders)
 
 
 def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:
