@@ -95,6 +95,11 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
     pytest.importorskip("mlflow", minversion="3")
     with pytest.raises(LabError, match=r"^logger=mlflow: "):
         MlflowTracker(str(tmp_path), tracking_uri="unknown://x")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    for name in ("loop", "loop/mlflow.db", "file/mlflow.db"):
+        with pytest.raises(LabError, match=rf"^logger=mlflow: sqlite:///{tmp_path}/{name}: "):
+            MlflowTracker(str(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/{name}")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     save_run_id(tmp_path / "mlflow_run_id.txt", "0" * 32)
     with pytest.raises(LabError, match=r"^logger=mlflow: .* http://127\.0\.0\.1:9/"):  # without the account

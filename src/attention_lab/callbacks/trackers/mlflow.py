@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
 from attention_lab.databases import read_texts
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.paths import is_inside
 
 RUN_ID = "mlflow_run_id.txt"
@@ -64,6 +65,8 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         self._own = own is not None
         if own:
             _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
+        elif uri:
+            _check_opens(uri)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         try:
             with _one_line():
@@ -116,6 +119,18 @@ def _one_line() -> Iterator[None]:
     except MlflowException as error:
         message = " ".join(str(error).split())
         raise LabError(f"logger=mlflow: {re.sub(r'//[^/@ ]*@', '//', message)}") from None
+
+
+def _check_opens(uri: str) -> None:
+    """Reject a database that SQLite cannot open: MLflow would try for two minutes, with many warnings."""
+    if not uri.startswith("sqlite:///"):
+        return
+    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        sqlite3.connect(file).close()
+    except (OSError, sqlite3.Error) as error:
+        raise LabError(f"logger=mlflow: {uri}: {first_line(error)}") from None
 
 
 def _check_places(folder: Path, query: str, value: str) -> None:
