@@ -93,6 +93,12 @@ def _check_line(done, part: str) -> None:
             "there is no option hidden_size; did you mean scoring.hidden_size or model.hidden_size?",
         ),
         ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
+        (
+            "~logger",
+            "~logger: logger cannot be left out: choose logger=csv, mlflow, none, tensorboard, wandb",
+        ),
+        ("~schedule=cosine", "~schedule=cosine: schedule cannot be left out: choose schedule=constant, "),
+        ("~pictures", "~pictures: pictures cannot be left out: set it with pictures=..."),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
         ("data.train_size=5", "sine, sort have it; data has size, stress"),
         (
@@ -174,7 +180,7 @@ def test_the_message_about_an_unknown_option(arguments: str, message: str) -> No
     [
         "optimizer.lr=1 model.residual=0 trainer.check_val_every_n_epoch=null data.size=null",
         "trainer.devices=auto +trainer.limit_val_batches=0.5 trainer.precision=16-mixed",
-        "callbacks.resumable.every_seconds=0.5 ~callbacks.progress_bar ++seed=3",
+        "callbacks.resumable.every_seconds=0.5 ~callbacks.progress_bar ++seed=3 ~debug",
         "+size=64 model.hidden_size=${size}",
         "+callbacks.own={_target_:a.B,x:3} callbacks.own.x=4",
         "scoring._target_=own.Score scoring.compiled=3 scoring.activation=null",

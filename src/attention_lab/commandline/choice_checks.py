@@ -118,6 +118,8 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
         return
     files = {path.stem: path for path in reversed(choices_of(group, folders))}  # as in Hydra, ours come first
     known = sorted(files)
+    if override.is_delete() and group not in OPTIONAL:
+        raise LabError(f"{argument}: {group} cannot be left out: choose {group}={', '.join(known)}")
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")

@@ -158,6 +158,8 @@ def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unk
 def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
     key = one.key_or_group
     found, default = _select(known, key)
+    if one.is_delete() and "." not in key:
+        raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
         raise LabError(f"the option {key} already exists: leave out the + before it")
     # The options of a class given on the command line may have other types.
