@@ -20,7 +20,7 @@ def given_folders(config: DictConfig) -> list[Path]:
         LabError: there are none, or one is not a folder.
     """
     given = config.run
-    if given is None:
+    if given in (None, ""):  # "" is the working directory, or a variable that is not set
         raise LabError(
             f"stage={config.stage} needs run=<folder>, that of a run or a sweep, as in run=logs/seq2seq/..., "
             "or several: 'run=[a,b]'"
