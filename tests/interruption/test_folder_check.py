@@ -89,6 +89,18 @@ def test_a_link_to_itself_is_named(name: str, resume: str | None, tmp_path: Path
         FolderCheck().on_run_start(OmegaConf.create(config))
 
 
+@pytest.mark.parametrize("name", [".hydra", "attention", "checkpoints"])
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_a_file_in_place_of_a_folder_is_named_before_the_run_starts(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text("") if kind == "file" else path.symlink_to("nothing")
+    config = {"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(tmp_path)}}}
+    with pytest.raises(SystemExit, match=f"^Error: {path} is not a folder: remove it"):
+        FolderCheck().on_run_start(OmegaConf.create(config))
+
+
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
     for name in ("data", "tensorboard"):
         (tmp_path / name).symlink_to("/dev")

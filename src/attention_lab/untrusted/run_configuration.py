@@ -45,9 +45,10 @@ MOST_NODES = 256
 _DIGITS = 9
 _DATABASE = tuple(f"mlflow.db{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
 _FILES = (LOG, "metrics.csv", *_DATABASE)  # Hydra and the loggers open these, whatever they are
+_FOLDERS = (".hydra", CHECKPOINTS, HEATMAPS)
 OPENED = (
-    *(LOG, SWEEP, PROFILE, ".hydra", CHECKPOINTS, HEATMAPS),
-    *("embeddings", "csv", "wandb", "mlflow_artifacts", *_DATABASE),
+    *(LOG, SWEEP, PROFILE, *_DATABASE),
+    *(*_FOLDERS, "embeddings", "csv", "wandb", "mlflow_artifacts"),
 )
 """The files that a run opens in its folder, and the folders in which it writes; it replaces all others."""
 
@@ -209,6 +210,8 @@ def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
         raise LabError(f"{entry.path} is a link to itself: remove it")
     if entry.name in _FILES and (linked or entry.is_dir()) and not is_file(entry.path):
         raise LabError(f"{entry.path} is not a file: remove it")
+    if entry.name in _FOLDERS and not entry.is_dir():
+        raise LabError(f"{entry.path} is not a folder: remove it")
     if linked:
         return
     mode = entry.stat(follow_symlinks=False)
