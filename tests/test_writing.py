@@ -29,6 +29,14 @@ def test_the_partial_file_must_be_new(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not (tmp_path / "outside").exists() and not (tmp_path / "x").exists()
 
 
+def test_only_a_full_disk_is_to_be_freed(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(LabError, match=r"cannot write .*x: (File exists|Not a directory); once"):
+        writing.write_atomically(tmp_path / "a file" / "x", "new")
+    over = writing.cannot_write("x", OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)))
+    assert str(over).startswith(f"cannot write x: {os.strerror(errno.EDQUOT)}; free some space and continue")
+
+
 def test_permissions_and_partial_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0o027)
     try:

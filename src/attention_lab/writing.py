@@ -11,6 +11,7 @@ from attention_lab.errors import LabError
 
 PART = ".part"
 """Suffix of a file that is being written."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_atomically(path: Path, content: str | bytes | memoryview, previous: Path | None = None) -> None:
@@ -105,10 +106,10 @@ def remove_partial_files(*folders: Path) -> None:
 
 def cannot_write(path: Path | str, error: OSError) -> LabError:
     """The error for a file that could not be written, saying what the user can do about it."""
-    advice = (
-        "remove it, or choose another name"
-        if isinstance(error, IsADirectoryError)
-        else "free some space and continue with resume=<the run's folder>, or choose another folder with "
-        "hydra.run.dir=..."
-    )
+    if isinstance(error, IsADirectoryError):
+        advice = "remove it, or choose another name"
+    else:
+        first = "free some space and" if error.errno in _FULL else "once it can be written,"
+        resume = "continue with resume=<the run's folder>"
+        advice = f"{first} {resume}, or choose another folder with hydra.run.dir=..."
     return LabError(f"cannot write {path}: {error.strerror or error}; {advice}")
