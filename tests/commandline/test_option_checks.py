@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from attention_lab.commandline.choice_checks import check_choices, few_cores_warning
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
@@ -198,53 +196,6 @@ def test_valid_options_pass(arguments: str) -> None:
     check_arguments(read_flags(arguments.split()).overrides, CONF)
 
 
-def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "mine.yaml").write_text(
-        "# @package _global_\nmodel:\n  _target_: a.B\n  size: 32\n"
-    )
-    for given in (["--config-dir", str(tmp_path)], [f"--config-dir={tmp_path}"], ["-cd", str(tmp_path)]):
-        check_choices([*given, "model=mine", "model.size=8", "seed=1"], CONF)
-        for wrong, message in [
-            ("model=mind", r"^model=mind is unknown \(did you mean mine\?\): choose cnn, .*, mine, "),
-            ("model.sise=8", r"^there is no option model\.sise; did you mean model\.size\?$"),
-            ("model.size=x", r"^model\.size=x must be a whole number, such as 32$"),
-            ("sead=1", "^there is no option sead; did you mean seed"),
-        ]:
-            with pytest.raises(LabError, match=message):
-                check_choices([*given, *(["model=mine"] if "=mind" not in wrong else []), wrong], CONF)
-    (tmp_path / "model" / "mine.yaml").rename(tmp_path / "model" / "mine.v2.yaml")
-    check_choices([*given, "model=mine.v2", "model.size=8"], CONF)  # not a class
-    (tmp_path / "model" / "mine.v2.yaml").rename(tmp_path / "mine.yaml")
-    (tmp_path / "model" / "sub").mkdir()
-    (tmp_path / "mine.yaml").rename(tmp_path / "model" / "sub" / "mine.yaml")
-    check_choices([*given, "model=sub/mine", "model.size=8", "data=reverse.yaml"], CONF)
-    with pytest.raises(LabError, match=r"^--config-dir=/.*none: there is no such folder$"):
-        check_choices(["--config-dir", str(tmp_path / "none"), "model=mine"], CONF)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"model:\n  a: [1\n", r":3: expected ',' or '\]', but got '<stream end>'"),
-        (b"model:\n\ta: 1\n", r":2: found character '\\t' that cannot start any token"),
-        (b"a: 1\na: 2\n", r":2: found duplicate key a"),
-        (b"model:\n  !!python/name:os.system x\n", r":2: could not determine a constructor for the tag .*"),
-        (b"\xff", r": it is not UTF-8"),
-        (b"a: " + b"[\n" * 5000, r": .*recursion.*"),
-        (None, r": it is a directory, not a regular file"),
-    ],
-)
-def test_a_file_of_ones_own_that_cannot_be_read(content: bytes | None, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "experiment" / "mine.yaml"
-    (path if content is None else path.parent).mkdir(parents=True)
-    if content is not None:
-        path.write_bytes(content)
-    for options in ([], ["seed=1"]):
-        with pytest.raises(LabError, match=f"^{path}{said}$"):
-            check_choices(["--config-dir", str(tmp_path), "experiment=mine", *options], CONF)
-
-
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options that it does not take are named; an error raised by its code is shown with a traceback."""
     code = "def Small(query_size, key_size, heads):\n    pass\nclass Broken:\n    def __init__(self, **_):\n"
@@ -255,32 +206,6 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = command(*TOY, "scoring._target_=own_scores.Broken")
     assert "Traceback" in done.err
     assert "ValueError: of its own" in done.err
-
-
-@pytest.mark.parametrize(
-    ("trainer", "warning"),
-    [
-        (
-            {"devices": 8},
-            "trainer.devices=8 starts 8 processes, but this machine has 2 cores for them: "
-            "trainer.devices=2 is faster",
-        ),
-        (
-            {"devices": 3, "accelerator": "cpu"},
-            "trainer.devices=3 starts 3 processes, but this machine has 2",
-        ),
-        ({"devices": 2}, ""),
-        ({"devices": 8, "accelerator": "gpu"}, ""),
-        ({"devices": "auto"}, ""),
-        ({}, ""),
-    ],
-)
-def test_more_processes_than_cores(
-    trainer: dict[str, object], warning: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    found = few_cores_warning(OmegaConf.create({"trainer": trainer}))
-    assert found.startswith(warning) and bool(found) == bool(warning)
 
 
 def test_what_hints_name_exists() -> None:

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
-from attention_lab.commandline.option_ranges import CHOICES, MAXIMUMS, check_ranges
+from attention_lab.commandline.option_ranges import CHOICES, MAXIMUMS, check_ranges, few_cores_warning
 from attention_lab.errors import LabError
 from attention_lab.tasks.sequence_generation import MOST_BEAMS
 
@@ -76,3 +76,29 @@ def test_a_test_without_batches() -> None:
 def test_values_in_range() -> None:
     check_ranges(OmegaConf.from_dotlist(["stage=fit", "monitor.mode=max", "trainer.max_epochs=-1"]))
     check_ranges(OmegaConf.from_dotlist(["stage=test", "normalizer.temperature=0"]))  # it is not used
+
+
+@pytest.mark.parametrize(
+    ("trainer", "warning"),
+    [
+        (
+            {"devices": 8},
+            "trainer.devices=8 starts 8 processes, but this machine has 2 cores for them: "
+            "trainer.devices=2 is faster",
+        ),
+        (
+            {"devices": 3, "accelerator": "cpu"},
+            "trainer.devices=3 starts 3 processes, but this machine has 2",
+        ),
+        ({"devices": 2}, ""),
+        ({"devices": 8, "accelerator": "gpu"}, ""),
+        ({"devices": "auto"}, ""),
+        ({}, ""),
+    ],
+)
+def test_more_processes_than_cores(
+    trainer: dict[str, object], warning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    found = few_cores_warning(OmegaConf.create({"trainer": trainer}))
+    assert found.startswith(warning) and bool(found) == bool(warning)

@@ -1,15 +1,11 @@
 """Overrides are parsed consistently, and written values can be read back."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.commandline import choice_checks, overrides
+from attention_lab.commandline import overrides
 from attention_lab.errors import LabError
-
-CONF = Path(__file__).parents[2] / "conf"
 
 
 @pytest.mark.parametrize(
@@ -77,40 +73,6 @@ def test_the_values_of_an_option(text: str, values: list[object], texts: list[st
 def test_an_unreadable_override_is_refused_with_a_suggestion() -> None:
     with pytest.raises(LabError, match=r"""as in 'inputs=\["汉字", "a b"\]'"""):
         overrides.parse_override("inputs=[汉字, a b]")
-
-
-@pytest.mark.parametrize(
-    "argument", ["model=sq2seq", "+model=sq2seq", "model=lm,sq2seq", "model=choice(sq2seq)"]
-)
-def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None:
-    with pytest.raises(LabError, match=r"^model=sq2seq is unknown \(did you mean seq2seq\?\)"):
-        choice_checks.check_choices([argument], CONF)
-
-
-@pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
-def test_a_folder_that_is_none_is_refused(argument: str) -> None:
-    with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):
-        choice_checks.check_choices([argument], CONF)
-
-
-@pytest.mark.parametrize(
-    "argument", ["hydra.run.dir=${oc.env:MINE}/x", "hydra.sweep.subdir=a_${oc.env: MINE }"]
-)
-def test_a_folder_in_a_variable_that_is_not_set_is_refused(
-    argument: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MINE", raising=False)
-    with pytest.raises(LabError, match=r"^hydra\..*: the environment variable MINE is not set$"):
-        choice_checks.check_choices([argument], CONF)
-    choice_checks.check_choices([argument.replace("$", "\\$")], CONF)  # the name of a folder
-    monkeypatch.setenv("MINE", "logs")
-    choice_checks.check_choices([argument], CONF)
-
-
-def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it() -> None:
-    own = r"for a class of your own, add pooling\._target_=my_package\.Mine to one of these$"
-    with pytest.raises(LabError, match=rf"unknown: choose exact, gumbel, hard, monotonic, soft; {own}"):
-        choice_checks.check_choices(["pooling=my_package.Mine"], CONF)
 
 
 @pytest.mark.parametrize(

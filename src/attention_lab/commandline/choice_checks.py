@@ -1,25 +1,18 @@
-"""Check the chosen groups and the ranges of options before importing anything heavy."""
+"""Check the choices on the command line before Hydra reads it."""
 
 import difflib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
-
-from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.commandline.flags import read_flags
-from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import RARE, check_arguments, choices_of, is_group, read_choice
-from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, usable_cores
-from attention_lab.text_tables import counted
+from attention_lab.reading import is_file
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -35,8 +28,6 @@ WITH_CLASSES = ("model", "data", "optimizer", "scoring", "normalizer", "window",
 """Groups whose choices each have a class, `_target_`."""
 OPTIONAL = ("debug", "experiment", "launcher", "sweep")
 """Groups from which nothing is chosen by default."""
-PICTURE_FORMATS = ("png", "svg", "pdf")
-_TAG = r"\w[\w ./:-]{0,63}"
 
 
 def check_choices(arguments: Sequence[str], conf: Path) -> None:
@@ -164,131 +155,3 @@ def check_installed(group: str, choice: str) -> None:
     package, extra = REQUIRED_EXTRAS.get(f"{group}={choice}", (None, None))
     if package is not None and find_spec(package) is None:
         raise LabError(f"{group}={choice} needs additional packages: pip install -e '.[{extra}]'")
-
-
-def check_combination(config: DictConfig) -> None:
-    """Check that model, data and mechanism fit together, and that options are in range.
-
-    Raises:
-        LabError: the combination cannot work, or an option is out of range; the message names valid choices.
-    """
-    if config.theorem is not None:
-        raise LabError(
-            f"theorem is for stage=theorem, not stage={config.stage}: {_theorems()}, which sets both"
-        )
-    if config.stage == "export" and not isinstance(config.export, str):
-        raise LabError("export must be the name of a file that ends in .pt2, .onnx or .safetensors")
-    _check_machine(config)
-    check_ranges(config)
-    check_labels(config)
-    check_pictures_format(config)
-    needs, kind = config.model.get("needs"), config.data.get("kind")
-    if config.stage == "fit" and needs != kind:
-        models = ", ".join(_choices_with("model", "needs", kind))
-        fitting = ", ".join(_choices_with("data", "kind", needs))
-        raise LabError(
-            f"{_chosen('model')} needs {needs} data, but {_chosen('data')} is {kind} data: "
-            f"for this data choose model={models}; for this model choose data={fitting}"
-        )
-    _check_mechanism(config)
-
-
-def check_pictures_format(config: DictConfig) -> None:
-    """Raise LabError if the format chosen for pictures is not supported."""
-    chosen = config.get("pictures_format", PICTURE_FORMATS[0])
-    if chosen not in PICTURE_FORMATS:
-        raise LabError(f"pictures_format={str(chosen)[:40]}: choose {', '.join(PICTURE_FORMATS)}")
-
-
-def check_labels(config: DictConfig) -> None:
-    """Raise LabError if the tags are not a list of words or the notes are not text."""
-    tags, notes = config.get("tags"), config.get("notes")
-    if tags is not None and not OmegaConf.is_list(tags):
-        raise LabError(f"tags={tags}: give a list, as in 'tags=[{tags}]'")
-    for tag in tags or ():
-        if not re.fullmatch(_TAG, str(tag)):
-            raise LabError(
-                f"tags: {str(tag)[:80]!r} is not a tag: use at most 64 letters, digits, spaces and _./:-"
-            )
-    if notes is not None and not isinstance(notes, str | int | float):
-        raise LabError("notes must be text, as in 'notes=\"with the old tokenizer\"'")
-
-
-def check_theorem(config: DictConfig) -> None:
-    """Check that a theorem is chosen, and that options are in range.
-
-    Raises:
-        LabError: none is chosen, or an option is out of range.
-    """
-    if not OmegaConf.is_config(config.theorem):
-        raise LabError(f"stage=theorem needs a theorem: {_theorems()}")
-    _check_machine(config)
-    check_ranges(config)
-
-
-def _theorems() -> str:
-    known = [name for name, file in group_files("experiment") if "theorem" in file]
-    return f"choose experiment={', '.join(known)}"
-
-
-def _check_machine(config: DictConfig) -> None:
-    devices = config.trainer.get("devices")
-    word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
-    if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
-        raise LabError(f"trainer.devices={devices}: choose 1 or more processes, or -1 for all GPUs")
-    seed, threads = config.seed, config.threads
-    if isinstance(seed, int) and seed > LARGEST_SEED:
-        raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
-    if threads is not None and not isinstance(threads, int):
-        raise LabError(f"threads={threads} must be a whole number, or null")
-
-
-def few_cores_warning(config: DictConfig) -> str:
-    """A one-line warning if more processes are requested than this machine has cores; otherwise empty."""
-    devices = config.trainer.get("devices")
-    cores = usable_cores()
-    on_cpu = config.trainer.get("accelerator", "auto") in ("auto", "cpu")
-    if not on_cpu or not isinstance(devices, int) or devices <= cores:
-        return ""
-    return (
-        f"trainer.devices={devices} starts {devices} processes, but this machine has "
-        f"{counted(cores, 'core')} for them: trainer.devices={cores} is faster"
-    )
-
-
-def _check_mechanism(config: DictConfig) -> None:
-    from hydra.core.hydra_config import HydraConfig
-
-    choices = HydraConfig.get().runtime.choices
-    found = find_incompatibility(choices)
-    if config.stage == "fit" and found is not None:
-        others = [name for name in _choices(found.group) if name not in found.choices]
-        raise LabError(
-            f"model={choices['model']} does not take {found.group}={choices[found.group]}: {found.reason}; "
-            f"choose {found.group}={', '.join(others)}"
-        )
-
-
-def _choices(group: str) -> list[str]:
-    names: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
-    return names
-
-
-def _choices_with(group: str, key: str, value: str) -> list[str]:
-    """The choices of a group whose file sets `group.key` to `value`."""
-    return [name for name, file in group_files(group) if file.get(group, {}).get(key) == value]
-
-
-def group_files(group: str) -> Iterator[tuple[str, DictConfig]]:
-    """The choices of a group and the contents of their files."""
-    loader = GlobalHydra.instance().config_loader()
-    for name in _choices(group):
-        loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
-        if loaded is not None:
-            yield name, loaded.config
-
-
-def _chosen(group: str) -> str:
-    from hydra.core.hydra_config import HydraConfig
-
-    return f"{group}={HydraConfig.get().runtime.choices[group]}"

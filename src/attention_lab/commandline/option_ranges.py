@@ -1,10 +1,14 @@
 """Ranges and allowed values of options, checked before PyTorch is imported."""
 
 import math
+import re
 
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.errors import LabError
+from attention_lab.reading import usable_cores
+from attention_lab.text_tables import counted
 
 MINIMUMS = {
     "seed": 0,
@@ -47,6 +51,8 @@ CHOICES = {
     "window.falloff": ("none", "gaussian"),
 }
 """Allowed values of options that are words."""
+PICTURE_FORMATS = ("png", "svg", "pdf")
+_TAG = r"\w[\w ./:-]{0,63}"
 
 
 def check_ranges(config: DictConfig) -> None:
@@ -73,6 +79,53 @@ def check_ranges(config: DictConfig) -> None:
             raise LabError(f"{key}={value}: choose a number above 0")
     if config.stage == "fit":
         _check_training(config)
+
+
+def check_machine(config: DictConfig) -> None:
+    """Raise LabError if the processes, the seed or the threads are none that a machine can have."""
+    devices = config.trainer.get("devices")
+    word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
+    if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
+        raise LabError(f"trainer.devices={devices}: choose 1 or more processes, or -1 for all GPUs")
+    seed, threads = config.seed, config.threads
+    if isinstance(seed, int) and seed > LARGEST_SEED:
+        raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
+    if threads is not None and not isinstance(threads, int):
+        raise LabError(f"threads={threads} must be a whole number, or null")
+
+
+def few_cores_warning(config: DictConfig) -> str:
+    """A one-line warning if more processes are requested than this machine has cores; otherwise empty."""
+    devices = config.trainer.get("devices")
+    cores = usable_cores()
+    on_cpu = config.trainer.get("accelerator", "auto") in ("auto", "cpu")
+    if not on_cpu or not isinstance(devices, int) or devices <= cores:
+        return ""
+    return (
+        f"trainer.devices={devices} starts {devices} processes, but this machine has "
+        f"{counted(cores, 'core')} for them: trainer.devices={cores} is faster"
+    )
+
+
+def check_pictures_format(config: DictConfig) -> None:
+    """Raise LabError if the format chosen for pictures is not supported."""
+    chosen = config.get("pictures_format", PICTURE_FORMATS[0])
+    if chosen not in PICTURE_FORMATS:
+        raise LabError(f"pictures_format={str(chosen)[:40]}: choose {', '.join(PICTURE_FORMATS)}")
+
+
+def check_labels(config: DictConfig) -> None:
+    """Raise LabError if the tags are not a list of words or the notes are not text."""
+    tags, notes = config.get("tags"), config.get("notes")
+    if tags is not None and not OmegaConf.is_list(tags):
+        raise LabError(f"tags={tags}: give a list, as in 'tags=[{tags}]'")
+    for tag in tags or ():
+        if not re.fullmatch(_TAG, str(tag)):
+            raise LabError(
+                f"tags: {str(tag)[:80]!r} is not a tag: use at most 64 letters, digits, spaces and _./:-"
+            )
+    if notes is not None and not isinstance(notes, str | int | float):
+        raise LabError("notes must be text, as in 'notes=\"with the old tokenizer\"'")
 
 
 def _check_training(config: DictConfig) -> None:

@@ -117,7 +117,8 @@ def choose_stage(config: DictConfig) -> Stage:
         hint = f" (did you mean {meant}?)" if meant else ""
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict", "export"):
-        from attention_lab.commandline.choice_checks import check_combination, few_cores_warning
+        from attention_lab.commandline.incompatible import check_combination
+        from attention_lab.commandline.option_ranges import few_cores_warning
         from attention_lab.interruption import own_process, resume
         from attention_lab.interruption.signals import is_rank_zero
         from attention_lab.lightning_import import import_lightning, names_other_packages
@@ -139,7 +140,7 @@ def choose_stage(config: DictConfig) -> Stage:
         if not config.allow and not names_other_packages(OmegaConf.to_container(config)):
             import_lightning()
     elif config.stage == "theorem":
-        from attention_lab.commandline.choice_checks import check_theorem
+        from attention_lab.commandline.incompatible import check_theorem
 
         check_theorem(config)
     stage: Stage = resolve_name(STAGES[config.stage])

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.choice_checks import check_pictures_format
+from attention_lab.commandline.option_ranges import check_pictures_format
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import draw_axes, draw_board

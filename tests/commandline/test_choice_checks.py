@@ -1,0 +1,91 @@
+"""Checks of the choices on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from attention_lab.commandline.choice_checks import check_choices
+from attention_lab.errors import LabError
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.mark.parametrize(
+    "argument", ["model=sq2seq", "+model=sq2seq", "model=lm,sq2seq", "model=choice(sq2seq)"]
+)
+def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None:
+    with pytest.raises(LabError, match=r"^model=sq2seq is unknown \(did you mean seq2seq\?\)"):
+        check_choices([argument], CONF)
+
+
+@pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
+def test_a_folder_that_is_none_is_refused(argument: str) -> None:
+    with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):
+        check_choices([argument], CONF)
+
+
+@pytest.mark.parametrize(
+    "argument", ["hydra.run.dir=${oc.env:MINE}/x", "hydra.sweep.subdir=a_${oc.env: MINE }"]
+)
+def test_a_folder_in_a_variable_that_is_not_set_is_refused(
+    argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MINE", raising=False)
+    with pytest.raises(LabError, match=r"^hydra\..*: the environment variable MINE is not set$"):
+        check_choices([argument], CONF)
+    check_choices([argument.replace("$", "\\$")], CONF)  # the name of a folder
+    monkeypatch.setenv("MINE", "logs")
+    check_choices([argument], CONF)
+
+
+def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it() -> None:
+    own = r"for a class of your own, add pooling\._target_=my_package\.Mine to one of these$"
+    with pytest.raises(LabError, match=rf"unknown: choose exact, gumbel, hard, monotonic, soft; {own}"):
+        check_choices(["pooling=my_package.Mine"], CONF)
+
+
+def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text(
+        "# @package _global_\nmodel:\n  _target_: a.B\n  size: 32\n"
+    )
+    for given in (["--config-dir", str(tmp_path)], [f"--config-dir={tmp_path}"], ["-cd", str(tmp_path)]):
+        check_choices([*given, "model=mine", "model.size=8", "seed=1"], CONF)
+        for wrong, message in [
+            ("model=mind", r"^model=mind is unknown \(did you mean mine\?\): choose cnn, .*, mine, "),
+            ("model.sise=8", r"^there is no option model\.sise; did you mean model\.size\?$"),
+            ("model.size=x", r"^model\.size=x must be a whole number, such as 32$"),
+            ("sead=1", "^there is no option sead; did you mean seed"),
+        ]:
+            with pytest.raises(LabError, match=message):
+                check_choices([*given, *(["model=mine"] if "=mind" not in wrong else []), wrong], CONF)
+    (tmp_path / "model" / "mine.yaml").rename(tmp_path / "model" / "mine.v2.yaml")
+    check_choices([*given, "model=mine.v2", "model.size=8"], CONF)  # not a class
+    (tmp_path / "model" / "mine.v2.yaml").rename(tmp_path / "mine.yaml")
+    (tmp_path / "model" / "sub").mkdir()
+    (tmp_path / "mine.yaml").rename(tmp_path / "model" / "sub" / "mine.yaml")
+    check_choices([*given, "model=sub/mine", "model.size=8", "data=reverse.yaml"], CONF)
+    with pytest.raises(LabError, match=r"^--config-dir=/.*none: there is no such folder$"):
+        check_choices(["--config-dir", str(tmp_path / "none"), "model=mine"], CONF)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"model:\n  a: [1\n", r":3: expected ',' or '\]', but got '<stream end>'"),
+        (b"model:\n\ta: 1\n", r":2: found character '\\t' that cannot start any token"),
+        (b"a: 1\na: 2\n", r":2: found duplicate key a"),
+        (b"model:\n  !!python/name:os.system x\n", r":2: could not determine a constructor for the tag .*"),
+        (b"\xff", r": it is not UTF-8"),
+        (b"a: " + b"[\n" * 5000, r": .*recursion.*"),
+        (None, r": it is a directory, not a regular file"),
+    ],
+)
+def test_a_file_of_ones_own_that_cannot_be_read(content: bytes | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "experiment" / "mine.yaml"
+    (path if content is None else path.parent).mkdir(parents=True)
+    if content is not None:
+        path.write_bytes(content)
+    for options in ([], ["seed=1"]):
+        with pytest.raises(LabError, match=f"^{path}{said}$"):
+            check_choices(["--config-dir", str(tmp_path), "experiment=mine", *options], CONF)
