@@ -18,6 +18,18 @@ def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None
         check_choices([argument], CONF)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["logger=[csv,tensorboard]"], ["data='reverse'"], ['data=["reverse"]'], ["-m", 'data="reverse",copy']],
+)
+def test_choices_in_lists_and_in_quotes(arguments: list[str]) -> None:
+    check_choices([*arguments, "seed=2"], CONF)
+    *flags, option = arguments
+    wrong = option.replace("csv", "csw").replace("reverse", "revers")
+    with pytest.raises(LabError, match=r"^\w+=(csw is unknown|revers is unknown \(did you mean reverse\?\))"):
+        check_choices([*flags, wrong], CONF)
+
+
 @pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
 def test_a_folder_that_is_none_is_refused(argument: str) -> None:
     with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):

@@ -60,7 +60,7 @@ def _check_line(done, part: str) -> None:
         ),
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
         ("tags={a:1}", "tags={'a': 1} must be a list, as in 'tags=[one,two]'"),
-        ("data={a:1}", "data={a:1} is unknown: choose cmudict, copy"),
+        ("data={a:1}", "data={'a': 1} is unknown: choose cmudict, copy"),
         ("data.train_file=a", "there is no option data.train_file; data=image_files, inflection, "),
         ("seed=null", "seed=null must be a whole number, such as 1"),
         ("-m seed=1,b", "seed=b must be a whole number, such as 1"),

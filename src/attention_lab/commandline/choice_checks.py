@@ -3,14 +3,16 @@
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+
+from hydra.core.override_parser.types import Override
 
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import RARE, check_arguments, choices_of, is_group, read_choice
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
-from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
+from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
 from attention_lab.errors import LabError
 from attention_lab.reading import is_file
 
@@ -111,7 +113,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     known = sorted(files)
     if override.is_delete() and group not in OPTIONAL:
         raise LabError(f"{argument}: {group} cannot be left out: choose {group}={', '.join(known)}")
-    for choice in listed_texts(override):
+    for choice in _named_choices(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
         if choice in files:
@@ -130,6 +132,12 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             meant = _meant(group, choice, known, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+
+
+def _named_choices(override: Override) -> Iterator[str]:
+    """The choices that an override names, without quotes: several in a list or a sweep, none after a `~`."""
+    for value in () if override.is_delete() else listed_values(override):
+        yield from map(as_text, value if isinstance(value, list) else [value])
 
 
 def _is_below(group: str, choice: str, folders: Sequence[Path]) -> bool:
