@@ -20,7 +20,13 @@ def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None
 
 @pytest.mark.parametrize(
     "arguments",
-    [["logger=[csv,tensorboard]"], ["data='reverse'"], ['data=["reverse"]'], ["-m", 'data="reverse",copy']],
+    [
+        ["logger=[csv,tensorboard]"],
+        ["data='reverse'"],
+        ['data=["reverse"]'],
+        ["-m", 'data="reverse",copy'],
+        ["-m", 'logger=["csv",tensorboard],none'],
+    ],
 )
 def test_choices_in_lists_and_in_quotes(arguments: list[str]) -> None:
     check_choices([*arguments, "seed=2"], CONF)

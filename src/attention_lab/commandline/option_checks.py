@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import Override, Sweep
+from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
 from hydra.errors import CompactHydraException, ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -23,7 +23,6 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.commandline.other_names import OPTIONS
 from attention_lab.commandline.overrides import (
     as_text,
-    listed_texts,
     listed_values,
     parse_override,
     part_of,
@@ -139,8 +138,9 @@ def _defaults(folders: tuple[Path, ...], *chosen: str) -> Defaults:
 
 def _first_choice(one: Override) -> str:
     """A choice as it was given; in a sweep the first one, since all its choices must have the options."""
-    choices = listed_texts(one)
-    return f"{one.get_key_element()}={choices[0]}" if choices else str(one.input_line)
+    if isinstance(one.value(), ChoiceSweep):
+        return f"{one.get_key_element()}={next(one.sweep_string_iterator())}"
+    return str(one.input_line)
 
 
 def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unknown | None:

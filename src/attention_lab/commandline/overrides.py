@@ -120,20 +120,8 @@ def listed_values(override: Override) -> list[Any]:
     """The values given to an option: all of them in a sweep over a list; none for a range."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
-        return [item.text if isinstance(item, QuotedString) else item for item in value.list]
+        return [Override._convert_value(item) for item in value.list]  # without quotes
     return [] if override.is_sweep_override() else [value]
-
-
-def listed_texts(override: Override) -> list[str]:
-    """The values given to an option, each as text for a single run; none for a range or a removed option."""
-    value = override.value()
-    if isinstance(value, ChoiceSweep):
-        return [
-            item.with_quotes() if isinstance(item, QuotedString) else as_text(item) for item in value.list
-        ]
-    if override.is_sweep_override() or override.is_delete():
-        return []
-    return [split_override(str(override.input_line)).value]
 
 
 def options_given(overrides: Iterable[Override], part: str) -> set[str]:
