@@ -83,6 +83,14 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
     (tmp_path / "model" / "sub").mkdir()
     (tmp_path / "mine.yaml").rename(tmp_path / "model" / "sub" / "mine.yaml")
     check_choices([*given, "model=sub/mine", "model.size=8", "data=reverse.yaml"], CONF)
+    with pytest.raises(LabError, match=r"^model=/.*/mine\.yaml is unknown: choose cnn, graph, "):
+        check_choices([*given, f"model={tmp_path}/model/sub/mine.yaml"], CONF)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "reverse.yaml").write_text("size: 3\nown: 4\n")  # Hydra takes the one in `conf`
+    with pytest.raises(LabError, match=r"choose .*, repeat, reverse, sentences, "):
+        check_choices([*given, "data"], CONF)
+    with pytest.raises(LabError, match=r"^there is no option data\.own: if the class of data takes it"):
+        check_choices([*given, "data.own=1"], CONF)
     with pytest.raises(LabError, match=r"^--config-dir=/.*none: there is no such folder$"):
         check_choices(["--config-dir", str(tmp_path / "none"), "model=mine"], CONF)
 
@@ -107,3 +115,7 @@ def test_a_file_of_ones_own_that_cannot_be_read(content: bytes | None, said: str
     for options in ([], ["seed=1"]):
         with pytest.raises(LabError, match=f"^{path}{said}$"):
             check_choices(["--config-dir", str(tmp_path), "experiment=mine", *options], CONF)
+    (path.parent / "sub").mkdir()
+    path = path.rename(path.parent / "sub" / path.name)
+    with pytest.raises(LabError, match=f"^{path}{said}$"):
+        check_choices(["--config-dir", str(tmp_path), "experiment=sub/mine"], CONF)

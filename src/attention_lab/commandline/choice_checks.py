@@ -14,7 +14,7 @@ from attention_lab.commandline.option_checks import RARE, check_arguments, choic
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file
+from attention_lab.reading import is_file, is_there
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -64,7 +64,7 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
     if not re.fullmatch(r"\w+", argument):
         return
     if is_group(argument, folders):
-        known = ", ".join(path.stem for path in choices_of(argument, folders))
+        known = ", ".join(choices_of(argument, folders))
         raise LabError(f"{argument} is not an option: write {argument}=..., without spaces: choose {known}")
     groups = {path.parent.name for one in folders for path in one.glob(f"*/{argument}.yaml")} - {*RARE}
     if groups:
@@ -109,29 +109,28 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     group = override.key_or_group
     if not is_group(group, folders):
         return
-    files = {path.stem: path for path in reversed(choices_of(group, folders))}  # as in Hydra, ours come first
-    known = sorted(files)
+    known = ", ".join(choices_of(group, folders))
     if override.is_delete() and group not in OPTIONAL:
-        raise LabError(f"{argument}: {group} cannot be left out: choose {group}={', '.join(known)}")
+        raise LabError(f"{argument}: {group} cannot be left out: choose {group}={known}")
     for choice in _named_choices(override):
         if group in OPTIONAL and choice in ("null", ""):
-            raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
-        if choice in files:
+            raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {known}")
+        if file := _file_of(group, choice, folders):
             check_installed(group, choice)
-            read_choice(files[choice])
+            read_choice(file)
         elif group == "data" and is_file(choice):
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
         elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
-                f"{group}={choice} is unknown: choose {', '.join(known)}; "
+                f"{group}={choice} is unknown: choose {known}; "
                 f"for a class of your own, add {group}._target_={choice} to one of these"
             )
-        elif "${" not in choice and not _is_below(group, choice, folders):
-            meant = _meant(group, choice, known, folders)
+        elif "${" not in choice:
+            meant = _meant(group, choice, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
-            raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+            raise LabError(f"{group}={choice} is unknown{hint}: choose {known}")
 
 
 def _named_choices(override: Override) -> Iterator[str]:
@@ -140,17 +139,18 @@ def _named_choices(override: Override) -> Iterator[str]:
         yield from map(as_text, value if isinstance(value, list) else [value])
 
 
-def _is_below(group: str, choice: str, folders: Sequence[Path]) -> bool:
-    """Whether a choice is in a subfolder of its group, or is the name of a file, which Hydra accepts."""
-    return any(is_file(one / group / f"{choice.removesuffix('.yaml')}.yaml") for one in folders)
+def _file_of(group: str, choice: str, folders: Sequence[Path]) -> Path | None:
+    """The file of a choice, which may be in a subfolder of its group; Hydra also accepts the file's name."""
+    paths = (Path(f"{one}/{group}/{choice.removesuffix('.yaml')}.yaml") for one in folders)
+    return next(filter(is_there, paths), None)
 
 
-def _meant(group: str, choice: str, known: Sequence[str], folders: Sequence[Path]) -> str:
+def _meant(group: str, choice: str, folders: Sequence[Path]) -> str:
     """What was probably meant by an unknown choice; empty if nothing is like it."""
     if other := meant_by(group, choice):
         return other
-    elsewhere = [one for one in WITH_CLASSES if choice in (path.stem for path in choices_of(one, folders))]
-    near = difflib.get_close_matches(choice, known, 1)
+    elsewhere = [one for one in WITH_CLASSES if choice in choices_of(one, folders)]
+    near = difflib.get_close_matches(choice, choices_of(group, folders), 1)
     return " or ".join(f"{one}={choice}" for one in elsewhere) or (near[0] if near else "")
 
 

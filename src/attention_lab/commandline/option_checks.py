@@ -97,11 +97,10 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
             _check(one, known, others)
 
 
-def choices_of(group: str, folders: Sequence[Path]) -> list[Path]:
-    """The files of a group's choices in all configuration folders, sorted by name."""
-    return sorted(
-        (path for one in folders for path in (one / group).glob("*.yaml")), key=lambda path: path.stem
-    )
+def choices_of(group: str, folders: Sequence[Path]) -> dict[str, Path]:
+    """The choices of a group, sorted, and their files; as in Hydra, the first folder has precedence."""
+    files = {path.stem: path for one in reversed(folders) for path in (one / group).glob("*.yaml")}
+    return dict(sorted(files.items()))
 
 
 def read_choice(path: Path) -> Any:
@@ -177,7 +176,7 @@ def _owners(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequ
     taken = meant == key and any(other.key_or_group == group for other in chosen)
     if taken or _select(known, meant)[0] or not is_group(group, folders):
         return ""
-    files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
+    files = {name: read_choice(path) for name, path in choices_of(group, folders).items()}
     owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
     it = "it" if meant == key else meant
     if owners and group in RARE:
