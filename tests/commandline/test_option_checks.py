@@ -1,10 +1,12 @@
 """Mistakes in options are reported in one line."""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
@@ -194,6 +196,34 @@ def test_the_message_about_an_unknown_option(arguments: str, message: str) -> No
 )
 def test_valid_options_pass(arguments: str) -> None:
     check_arguments(read_flags(arguments.split()).overrides, CONF)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("model=seq2seq ~task", "~task: task cannot be left out: choose task=transduction"),
+        ("model=lm ~task", "~task: there is no task to choose here: leave it out, or choose model=seq2seq, "),
+        ("~encoder", "~encoder: there is no encoder to choose here: leave it out, or choose experiment=cr"),
+        ("~sweep/sampler", "~sweep/sampler: there is no sweep/sampler to choose here: leave it out, or cho"),
+        (
+            "sweep=optuna ~sweep/pruner",
+            "~sweep/pruner: sweep/pruner cannot be left out: choose sweep/pruner=",
+        ),
+        ("experiment=mine ~size", ""),
+        ("experiment=mine ~own", ""),
+        ("experiment=mine ~scoring@second", ""),
+        ("+size=3 ~size", ""),
+    ],
+)
+def test_what_can_be_left_out(arguments: str, message: str, tmp_path: Path) -> None:
+    for name in ("experiment/mine", "own/a"):
+        (tmp_path / f"{name}.yaml").parent.mkdir()
+    (tmp_path / "own" / "a.yaml").write_text("x: 1\n")
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [/own: a, /scoring@second: dot]\nsize: 3\n"
+    )
+    with pytest.raises(LabError, match=f"^{message}") if message else nullcontext():
+        check_choices(["--config-dir", str(tmp_path), *arguments.split()], CONF)
 
 
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

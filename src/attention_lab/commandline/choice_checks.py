@@ -10,7 +10,14 @@ from pathlib import Path
 from hydra.core.override_parser.types import Override
 
 from attention_lab.commandline.flags import read_flags
-from attention_lab.commandline.option_checks import RARE, check_arguments, choices_of, is_group, read_choice
+from attention_lab.commandline.option_checks import (
+    OPTIONAL,
+    RARE,
+    check_arguments,
+    choices_of,
+    is_group,
+    read_choice,
+)
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
 from attention_lab.errors import LabError
@@ -28,8 +35,6 @@ REQUIRED_EXTRAS = {
 """The package that a choice needs, and the extra that installs it."""
 WITH_CLASSES = ("model", "data", "optimizer", "scoring", "normalizer", "window", "pooling")
 """Groups whose choices each have a class, `_target_`."""
-OPTIONAL = ("debug", "experiment", "launcher", "sweep")
-"""Groups from which nothing is chosen by default."""
 
 
 def check_choices(arguments: Sequence[str], conf: Path) -> None:
@@ -110,8 +115,6 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     if not is_group(group, folders):
         return
     known = ", ".join(choices_of(group, folders))
-    if override.is_delete() and group not in OPTIONAL:
-        raise LabError(f"{argument}: {group} cannot be left out: choose {group}={known}")
     for choice in _named_choices(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {known}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
-from hydra.errors import CompactHydraException, ConfigCompositionException, HydraException
+from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
@@ -39,6 +39,8 @@ ANY_TYPE = ("trainer.devices", "pooling.baseline")
 """Options that accept values of another type than their default."""
 LARGEST_FILE = 1 << 20
 """Largest file of a choice in bytes."""
+OPTIONAL = ("debug", "experiment", "launcher", "sweep")
+"""Groups from which nothing is chosen by default."""
 RARE = {
     "mechanism": "experiment=efficiency",
     "encoder": "experiment=crossover",
@@ -68,30 +70,33 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     Raises:
         LabError: an option is invalid; the message names it and says what would be valid.
     """
+    folders = (root, *more)
     given = [parse_override(text) for text in arguments]
-    chosen = [one for one in given if "/" in one.key_or_group or is_group(one.key_or_group, (root, *more))]
+    chosen = [one for one in given if "/" in one.key_or_group or is_group(one.key_or_group, folders)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
-    if not options and not rare:
+    if not options and not rare and not any(one.is_delete() for one in chosen):
         return
     try:
-        known = _defaults((root, *more), *(_first_choice(one) for one in chosen))
+        known = _defaults(folders, *(_first_choice(one) for one in chosen))
     except ConfigCompositionException as error:
         for one in rare:
-            if f"Could not override '{one.key_or_group}'" in str(error):
-                group = one.key_or_group
+            group = one.key_or_group
+            if str(error).startswith((f"Could not override '{group}'", f"Could not delete '{group}'")):
                 raise LabError(
                     f"{one.input_line}: there is no {group} to choose here: "
                     f"leave it out, or choose {RARE[group]}"
                 ) from None
         return
-    except (CompactHydraException, OmegaConfBaseException, HydraException):
+    except (HydraException, OmegaConfBaseException):
         return  # Hydra will report it
+    for one in given:
+        _check_deletion(one, folders)
     for one in options:
         if one.package is None:
             others = [other for other in options if other is not one]
             if unknown := _unknown(one, known, others):
-                hint = _owners(unknown.key, known, chosen, (root, *more)) or unknown.hint
+                hint = _owners(unknown.key, known, chosen, folders) or unknown.hint
                 listed = f"{'; ' if hint else ': '}{unknown.options}" if unknown.options else ""
                 raise LabError(f"there is no option {unknown.key}{hint}{listed}")
             _check(one, known, others)
@@ -142,6 +147,18 @@ def _first_choice(one: Override) -> str:
     return str(one.input_line)
 
 
+def _check_deletion(one: Override, folders: Sequence[Path]) -> None:
+    """Reject leaving out a group or an option of ours that runs need, as in `~logger`."""
+    root, key = folders[0], one.key_or_group
+    if not one.is_delete() or one.package or one.is_hydra_override() or key in OPTIONAL:
+        return
+    if (root / key).is_dir():
+        known = ", ".join(choices_of(key, folders))
+        raise LabError(f"{one.input_line}: {key} cannot be left out: choose {key}={known}")
+    if key in read_choice(root / "config.yaml"):
+        raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
+
+
 def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unknown | None:
     """What to say about an option if it does not exist, and no other option adds or uses it."""
     key, top = one.key_or_group, part_of(one.key_or_group)
@@ -157,8 +174,6 @@ def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unk
 def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
     key = one.key_or_group
     found, default = _select(known, key)
-    if one.is_delete() and "." not in key:
-        raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
         raise LabError(f"the option {key} already exists: leave out the + before it")
     # The options of a class given on the command line may have other types.
