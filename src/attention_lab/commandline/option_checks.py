@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
@@ -53,14 +53,6 @@ RARE = {
 Defaults = Mapping[str, Any]
 
 
-class _Unknown(NamedTuple):
-    """An unknown option, a hint with the punctuation before it, and the options that its part has."""
-
-    key: str
-    hint: str
-    options: str = ""
-
-
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     """Reject unknown options, and values whose type differs from that of the option's default.
 
@@ -95,11 +87,12 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     for one in options:
         if one.package is None:
             others = [other for other in options if other is not one]
-            if unknown := _unknown(one, known, others):
-                hint = _owners(unknown.key, known, chosen, folders) or unknown.hint
-                listed = f"{'; ' if hint else ': '}{unknown.options}" if unknown.options else ""
-                raise LabError(f"there is no option {unknown.key}{hint}{listed}")
-            _check(one, known, others)
+            if key := _unknown(one, known, others):
+                hint, siblings = _hint_by_name(key, known)
+                hint = _hint_at_choices(key, known, chosen, folders) or hint
+                listed = f"{'; ' if hint else ': '}{siblings}" if siblings else ""
+                raise LabError(f"there is no option {key}{hint}{listed}")
+            _check_option(one, known, others)
 
 
 def choices_of(group: str, folders: Sequence[Path]) -> dict[str, Path]:
@@ -159,19 +152,20 @@ def _check_deletion(one: Override, folders: Sequence[Path]) -> None:
         raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
 
 
-def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> _Unknown | None:
-    """What to say about an option if it does not exist, and no other option adds or uses it."""
+def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> str:
+    """An option that does not exist, after a `+` its top-level part; empty if another adds or uses it."""
     key, top = one.key_or_group, part_of(one.key_or_group)
     if any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others):
-        return None
+        return ""
     if not (one.is_add() or one.is_force_add()):
-        return None if _select(known, key)[0] else _no_option(key, known, plus=True)
+        return "" if _select(known, key)[0] else key
     texts = [json.dumps(known, default=str), *(str(other.input_line) for other in others)]
     used = any(f"${{{top}" in text for text in texts)
-    return None if top in known or used else _no_option(top, known, plus=False)
+    return "" if top in known or used else top
 
 
-def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
+def _check_option(one: Override, known: Defaults, others: Sequence[Override]) -> None:
+    """Reject a `+` before an option that exists, and values of another type than its default."""
     key = one.key_or_group
     found, default = _select(known, key)
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
@@ -184,8 +178,8 @@ def _check(one: Override, known: Defaults, others: Sequence[Override]) -> None:
             _check_value(key, value, default)
 
 
-def _owners(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
-    """Which choices have an option, or the one meant by another name, as a hint; empty if that is no help."""
+def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
+    """Which choices have an option, or the one meant by another name; empty if that is no help."""
     meant = OPTIONS.get(key, key)
     group, _, option = meant.partition(".")
     taken = meant == key and any(other.key_or_group == group for other in chosen)
@@ -209,8 +203,8 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
     return True, node
 
 
-def _no_option(key: str, known: Defaults, plus: bool) -> _Unknown:
-    """What to say about an unknown option; `plus` says whether it may be added with a +."""
+def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
+    """The options that an unknown one resembles; if there are none, how to add it and those of its part."""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:
@@ -221,17 +215,16 @@ def _no_option(key: str, known: Defaults, plus: bool) -> _Unknown:
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     meant = OPTIONS.get(key) or OPTIONS.get(rest[0], "")
     if key in OPTIONS or _select(known, meant)[0]:
-        return _Unknown(key, f"; did you mean {meant}?")
+        return f"; did you mean {meant}?", ""
     if not before and (paths := _paths_that_end_in(key, known, near)):
-        return _Unknown(key, f"; did you mean {' or '.join(paths)}?")
+        return f"; did you mean {' or '.join(paths)}?", ""
     if near:
-        return _Unknown(key, f"; did you mean {'.'.join([*before, near[0], *rest[1:]])}?")
+        return f"; did you mean {'.'.join([*before, near[0], *rest[1:]])}?", ""
     if not before:
-        return _Unknown(key, f": choose one of {', '.join(names)}")
+        return f": choose one of {', '.join(names)}", ""
     part = ".".join(before)
-    has_class = plus and "_target_" in options
-    hint = f": if the class of {part} takes it, add it with +{key}=..." if has_class else ""
-    return _Unknown(key, hint, f"{part} has {', '.join(names) or 'none'}")
+    hint = f": if the class of {part} takes it, add it with +{key}=..." if "_target_" in options else ""
+    return hint, f"{part} has {', '.join(names) or 'none'}"
 
 
 def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[str]:
@@ -246,6 +239,7 @@ def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[
 
 
 def _check_value(key: str, value: Any, default: Any) -> None:
+    """Reject a value of another type than the default."""
     if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
         return
     if isinstance(default, Mapping):
