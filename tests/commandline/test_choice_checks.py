@@ -103,6 +103,7 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
         (b"a: 1\na: 2\n", r":2: found duplicate key a"),
         (b"model:\n  !!python/name:os.system x\n", r":2: could not determine a constructor for the tag .*"),
         (b"\xff", r": it is not UTF-8"),
+        (b"- a: 1\n", r": it is a list, not options"),
         (b"a: " + b"[\n" * 5000, r": .*recursion.*"),
         (None, r": it is a directory, not a regular file"),
     ],

@@ -104,7 +104,10 @@ def choices_of(group: str, folders: Sequence[Path]) -> dict[str, Path]:
 def read_choice(path: Path) -> Any:
     """The content of the file of a choice. Raises LabError, naming file and line, if it cannot be read."""
     try:
-        return OmegaConf.create(read_regular(path, LARGEST_FILE).decode())
+        content = OmegaConf.create(read_regular(path, LARGEST_FILE).decode())
+        if OmegaConf.is_dict(content):
+            return content
+        problem = ": it is a list, not options"
     except OSError as error:
         problem = f": {error.strerror}"
     except UnicodeDecodeError:
