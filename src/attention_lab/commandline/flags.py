@@ -13,14 +13,8 @@ from hydra._internal.utils import get_args_parser
 
 from attention_lab.errors import LabError
 
-_EXCLUSIVE = {
-    "cfg": "--cfg",
-    "info": "--info",
-    "multirun": "--multirun",
-    "run": "--run",
-    "shell_completion": "--shell-completion",
-}
-"""Flags of which a command line may contain only one, by their name in the parsed arguments."""
+_EXCLUSIVE = ("cfg", "info", "multirun", "run", "shell_completion")
+"""Flags of which a command line may contain only one, by their names in the parsed arguments."""
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
@@ -49,10 +43,10 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     flags, left = parser.parse_known_args(arguments)
     for argument in left:
         if argument.startswith("-"):
-            whole = (one for one in glued if one.endswith(argument[1:]))
-            raise LabError(_not_a_flag(argument if argument in arguments else next(whole, argument)))
+            typed = (one for one in glued if one.endswith(argument[1:]))
+            raise LabError(_not_a_flag(argument if argument in arguments else next(typed, argument)))
     flags.overrides += left
-    given = [name for key, name in _EXCLUSIVE.items() if getattr(flags, key)]
+    given = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(flags, name)]
     if len(given) > 1:
         raise LabError(f"{given[0]} and {given[1]} cannot be combined: leave out one of them")
     if flags.experimental_rerun is not None:
