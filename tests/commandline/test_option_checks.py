@@ -202,6 +202,7 @@ def test_valid_options_pass(arguments: str) -> None:
     ("arguments", "message"),
     [
         ("model=seq2seq ~task", "~task: task cannot be left out: choose task=transduction"),
+        ("~schedule=constant", "~schedule=constant: schedule cannot be left out: choose schedule=constant, "),
         ("model=lm ~task", "~task: there is no task to choose here: leave it out, or choose model=seq2seq, "),
         ("~encoder", "~encoder: there is no encoder to choose here: leave it out, or choose experiment=cr"),
         ("~sweep/sampler", "~sweep/sampler: there is no sweep/sampler to choose here: leave it out, or cho"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
@@ -54,7 +54,7 @@ Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
-    """Reject unknown options, and values whose type differs from that of the option's default.
+    """Reject unknown options, values of another type than the default, and leaving out what runs need.
 
     The defaults come from the configuration in `root`, composed with the choices in the arguments; `more` are
     folders with further choices.
@@ -67,22 +67,13 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     chosen = [one for one in given if "/" in one.key_or_group or is_group(one.key_or_group, folders)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
-    if not options and not rare and not any(one.is_delete() for one in chosen):
-        return
-    try:
-        known = _defaults(folders, *(_first_choice(one) for one in chosen))
-    except ConfigCompositionException as error:
-        for one in rare:
-            group = one.key_or_group
-            if str(error).startswith((f"Could not override '{group}'", f"Could not delete '{group}'")):
-                raise LabError(
-                    f"{one.input_line}: there is no {group} to choose here: "
-                    f"leave it out, or choose {RARE[group]}"
-                ) from None
-        return
-    except (HydraException, OmegaConfBaseException):
-        return  # Hydra will report it
     for one in given:
+        if one not in rare:
+            _check_deletion(one, folders)
+    known = _composed(chosen, folders) if options or rare else None
+    if known is None:
+        return
+    for one in rare:
         _check_deletion(one, folders)
     for one in options:
         if one.package is None:
@@ -123,6 +114,26 @@ def read_choice(path: Path) -> Any:
 def is_group(name: str, folders: Sequence[Path]) -> bool:
     """Whether a group of this name is in one of the configuration folders."""
     return re.fullmatch(r"\w+", name) is not None and any((one / name).is_dir() for one in folders)
+
+
+def _composed(chosen: Sequence[Override], folders: tuple[Path, ...]) -> Defaults | None:
+    """The configuration composed with these choices; None if it cannot be composed, which Hydra will report.
+
+    Raises:
+        LabError: a choice is from a group that the other choices do not have.
+    """
+    try:
+        return _defaults(folders, *(_first_choice(one) for one in chosen))
+    except (HydraException, OmegaConfBaseException) as error:
+        for one in chosen:
+            group = one.key_or_group
+            missing = (f"Could not override '{group}'", f"Could not delete '{group}'")
+            if group in RARE and str(error).startswith(missing):
+                raise LabError(
+                    f"{one.input_line}: there is no {group} to choose here: "
+                    f"leave it out, or choose {RARE[group]}"
+                ) from None
+        return None
 
 
 @cache
