@@ -203,11 +203,12 @@ def check_links(folder: Path, most: int = MOST_FILES, names: Collection[str] | N
 
 def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
     linked = entry.is_symlink()
-    target = Path(os.path.realpath(entry.path)) if linked else real
-    if not target.is_relative_to(real):
-        raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
-    if target.is_symlink():
-        raise LabError(f"{entry.path} is a link to itself: remove it")
+    if linked:
+        target = Path(os.path.realpath(entry.path))
+        if not target.is_relative_to(real):
+            raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
+        if target.is_symlink():
+            raise LabError(f"{entry.path} is a link to itself: remove it")
     if entry.name in _FILES and (linked or entry.is_dir()) and not is_file(entry.path):
         raise LabError(f"{entry.path} is not a file: remove it")
     if entry.name in _FOLDERS and not entry.is_dir():
