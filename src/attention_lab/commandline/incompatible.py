@@ -1,4 +1,4 @@
-"""Incompatible choices and the reasons: one table for the program, the docs and the tests."""
+"""Incompatible choices, in one table for the program, the docs and the tests; checks of a configuration."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

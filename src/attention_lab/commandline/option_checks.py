@@ -73,7 +73,7 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     known = _composed(chosen, folders) if options or rare else None
     if known is None:
         return
-    for one in rare:
+    for one in rare:  # only now: composing says so if there is no such group here
         _check_deletion(one, folders)
     for one in options:
         if one.package is None:

@@ -82,7 +82,7 @@ def check_ranges(config: DictConfig) -> None:
 
 
 def check_machine(config: DictConfig) -> None:
-    """Raise LabError if the processes, the seed or the threads are none that a machine can have."""
+    """Raise LabError if `trainer.devices`, `seed` or `threads` is invalid."""
     devices = config.trainer.get("devices")
     word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
     if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
