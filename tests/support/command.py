@@ -1,7 +1,6 @@
 """The command line, run inside the test process: importing torch for each run would take minutes."""
 
 import copy
-import gc
 import importlib.util
 import io
 import logging
@@ -9,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -85,13 +85,12 @@ def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _PARSED: dict[str, Any] = {}
 
 
-@pytest.fixture(scope="session")
-def _imported_once() -> None:
-    """What runs import stays: each fit looks for garbage once, and would look at all of it for 0.1 s."""
-    import attention_lab.experiment.stages  # noqa: F401 (slow, and tests of other parts do without it)
+@pytest.fixture
+def _garbage_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fit looks for garbage once: for 0.1 s and more, among all that the tests of a process import."""
+    from attention_lab.experiment import cost  # slow, and tests of other parts do without it
 
-    gc.collect()
-    gc.freeze()
+    monkeypatch.setattr(cost, "gc", SimpleNamespace(collect=lambda: 0))
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +101,7 @@ def _event_files_in_order() -> None:
 
 @pytest.fixture
 def command(
-    _imported_once: None,
+    _garbage_left: None,
     _event_files_in_order: None,
     _composed_once: None,
     _parsed_once: None,
