@@ -8,8 +8,10 @@ import torch
 import transformers
 from architectures import SHARED, SMALL, WORDS
 from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
 
-from attention_lab.attention import recording
+from attention_lab.attention import Mechanism, ScaledDot, recording
 from attention_lab.attention.recording.caches import keys_seen
 
 LENGTH, NEW = 5, 6
@@ -51,6 +53,35 @@ def test_steps_are_the_rows_of_one_matrix(name: str, path: str, cache: str) -> N
         assert found.shape[:3] == weights.shape[:3] == (2, 4, rows) and found.shape == mask.shape
         assert torch.allclose(found[..., :rows], weights, atol=1e-5), module
         assert not found[..., rows:].any() and not found[~mask].any()
+
+
+def _own(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> tuple[Tensor, None]:
+    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
+    memory = module.own.remember(key, value, mask, causal=mask is None and query.shape[2] > 1)
+    return module.own(query, memory).transpose(1, 2), None
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_our_own_attention_in_a_model_whose_cache_keeps_a_window(
+    monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    monkeypatch.setitem(AttentionInterface._global_mapping, "own", _own)
+    monkeypatch.setitem(AttentionMaskInterface._global_mapping, "own", sdpa_mask)
+    model: Any = _model("Mistral", "sdpa")
+    options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
+    options |= {"cache_implementation": cache, "disable_compile": True}
+    prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
+    with recording(model) as wanted:
+        model.generate(prompt, **options)
+    for module in model.modules():
+        if type(module).__name__ == "MistralAttention":
+            module.own = Mechanism(ScaledDot)(module.head_dim, module.head_dim, 4)
+    model.set_attn_implementation("own")
+    with recording(model) as found:
+        model.generate(prompt, **options)
+    for name, weights in wanted.items():
+        assert torch.allclose(found[f"{name}.own"], weights, atol=1e-5), name
+        assert torch.equal(found.mask(f"{name}.own"), wanted.mask(name)), name
 
 
 @pytest.mark.parametrize("name", ["cache", "past_key_values"])

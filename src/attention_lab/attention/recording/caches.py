@@ -1,10 +1,13 @@
 """Where the keys of a sliding window begin when a transformers model generates with a cache."""
 
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from attention_lab.attention.recording.site import first_argument
 
 _NAMES = ("cache", "past_key_values")
 """What transformers calls the cache: from version 5.24 on, and before."""
@@ -27,6 +30,20 @@ def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
         return 0
     length = getattr(layer, "cumulative_length_int", getattr(layer, "cumulative_length", 0))
     return length if isinstance(length, int) else 0
+
+
+def keys_seen_by_caller(frame: FrameType | None) -> int:
+    """The same for the attention of a transformers model that calls one of ours; 0 if none does.
+
+    Args:
+        frame: where the search starts, and goes outwards.
+    """
+    while frame is not None:
+        module = first_argument(frame)
+        if isinstance(module, nn.Module) and (seen := keys_seen(module, frame.f_locals)):
+            return seen
+        frame = frame.f_back
+    return 0
 
 
 def at_positions(x: Tensor, seen: int) -> Tensor:

@@ -15,9 +15,17 @@ from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
-from attention_lab.attention.recording.caches import at_positions, keys_seen
+from attention_lab.attention.recording.caches import at_positions, keys_seen, keys_seen_by_caller
 from attention_lab.attention.recording.results import Recording, four_dimensional
-from attention_lab.attention.recording.site import CALL_MODULE, CallNames, Place, Site, caller, with_images
+from attention_lab.attention.recording.site import (
+    CALL_MODULE,
+    CallNames,
+    Place,
+    Site,
+    caller,
+    first_argument,
+    with_images,
+)
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
 _MOST_TOLD = 20  # names in an error
@@ -92,8 +100,9 @@ class Session:
                 yield module, self._recorders[name]
 
     def _record_own(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None) -> None:
-        sizes = four_dimensional(weights).shape[:2]
-        self.result.add(self._call_names.name(site, sizes), weights, mask, centre)
+        name = self._call_names.name(site, four_dimensional(weights).shape[:2])
+        site = replace(site, name=name, seen=keys_seen_by_caller(sys._getframe(1)))
+        self._add(site, weights, mask, centre)
 
     def modules(self) -> Iterable[tuple[str, nn.Module]]:
         """All modules of the model with their names."""
@@ -140,7 +149,7 @@ class Session:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not (found is not None and frame.f_code is CALL_MODULE):
             places.append(frame.f_lasti)
-            module = _first_argument(frame)
+            module = first_argument(frame)
             if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
                 if found is not None and module is not found[1]:
                     break
@@ -222,13 +231,13 @@ class Session:
 
         return forget
 
-    def _add(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
+    def _add(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Keep the weights of selected queries, if there are any."""
-        if weights.shape[2]:
+        if weights.shape[-2]:
             if site.seen > weights.shape[-1]:
                 mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
                 mask = at_positions(mask.expand_as(weights), site.seen)
-            self.result.add(site.name, at_positions(weights, site.seen), mask)
+            self.result.add(site.name, at_positions(weights, site.seen), mask, centre)
 
     def _count(self, name: str, queries: int) -> int:
         """Count a call and its queries; return the number of queries before it."""
@@ -282,9 +291,3 @@ def compiled_method(module: nn.Module) -> str | None:
 def _is_softmax(module: nn.Module) -> bool:
     """Whether a module does no more than normalise scores, or drop weights."""
     return type(module).__name__.endswith(("Softmax", "Dropout"))
-
-
-def _first_argument(frame: FrameType) -> object:
-    """The first argument of a method or function call."""
-    code = frame.f_code
-    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None

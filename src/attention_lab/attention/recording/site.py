@@ -89,6 +89,12 @@ class Site:
                 yield heads
 
 
+def first_argument(frame: FrameType) -> object:
+    """The first argument of a method or function call."""
+    code = frame.f_code
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+
+
 def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int]) -> Caller | None:
     """The innermost module around another one that knows a number of heads.
 
