@@ -53,7 +53,7 @@ KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
         (KEYS, VALUES, torch.ones(2, 1, 7), r"boolean .* mask\.bool\(\) for .* ones and zeros, or mask == 0"),
         (KEYS, VALUES, torch.ones(2, 1, 6, dtype=torch.bool), r"\[2, 1, 6\] for keys \[2, 7, 4\]"),
         (KEYS, VALUES, torch.ones(3, 1, 7, dtype=torch.bool), r"\[3, 1, 7\]"),
-        (KEYS, VALUES, torch.ones(7, dtype=torch.bool), r"as \[B, 1, K\] for padding"),
+        (KEYS, VALUES, torch.ones(7, dtype=torch.bool), r"at least two dimensions, .*padding: got \[7\]"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

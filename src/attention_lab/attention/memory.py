@@ -196,8 +196,8 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
     _check_leading(mask, key)
     if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not broadcast(mask.shape[:-2], batch):
         raise ValueError(
-            "a mask must have the shape [..., Q, K], such as [B, 1, K] for padding, or broadcast to it: "
-            f"got {list(mask.shape)} for keys {list(key.shape)}"
+            "a mask must broadcast to [..., Q, K] and have at least two dimensions, such as [B, 1, K] for "
+            f"padding: got {list(mask.shape)} for keys {list(key.shape)}"
         )
 
 
