@@ -12,11 +12,11 @@ from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
-def _defined(guide: str, word: str) -> dict[str, Any]:
-    """What the block of a guide that contains a word defines."""
+def _defined(guide: str, word: str, **given: object) -> dict[str, Any]:
+    """What the block of a guide that contains a word defines, run with what earlier blocks define."""
     text = (GUIDES / guide).read_text(encoding="utf-8")
     (block,) = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if word in one]
-    found: dict[str, Any] = {"__name__": "guide"}
+    found: dict[str, Any] = {"__name__": "guide", **given}
     exec(block, found)
     return found
 
@@ -62,9 +62,13 @@ def test_in_a_model_of_transformers() -> None:
 
 
 def test_generating_step_by_step() -> None:
-    text = (GUIDES / "library.md").read_text(encoding="utf-8")
-    (block,) = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "memory.extend" in one]
     layer = MultiHead(Mechanism(ScaledDot), size=64, heads=8)
-    found: dict[str, Any] = {"torch": torch, "layer": layer}
-    exec(block, found)
+    found = _defined("library.md", "memory.extend", torch=torch, layer=layer)
     assert torch.allclose(found["y"], layer(found["x"], causal=True)[:, -1:], atol=1e-5)
+
+
+def test_a_gradient_of_a_gradient() -> None:
+    attention = Attention(ScaledDot(32, 32))
+    memory = attention.remember(torch.randn(4, 10, 32))
+    query = _defined("library.md", "create_graph", torch=torch, attention=attention, memory=memory)["query"]
+    assert query.grad is not None and query.grad.any()
