@@ -45,6 +45,7 @@ MISTAKES = [
         "bad.tsv:2: no tabs, but one is needed",
     ),
     ("stage=test ckpt_path=a.ckpt scoring=dot", "stage=test takes scoring from the checkpoint: leave out"),
+    ("inputs=[hello]", "inputs is for stage=predict, not stage=fit"),
     ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
 ]
 """Command lines and how their messages begin."""
@@ -54,6 +55,8 @@ MORE_MISTAKES = [
     ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem theorem=scaling", "stage=theorem needs a theorem: choose experiment="),
     ("theorem=scaling", "theorem is for stage=theorem, not stage=fit: choose experiment=conv_equivalence, "),
+    ("export=model.onnx", "export is for stage=export, not stage=fit"),
+    ("run=logs", "run is for stage=report or stage=leaderboard, not stage=fit"),
     ("trainer.accelerator=gpuu", "trainer.accelerator=gpuu is unknown: choose auto, cpu, gpu"),
     ("trainer.precision=bf17", "trainer.precision=bf17 is unknown: choose 32-true, bf16-mixed"),
 ]

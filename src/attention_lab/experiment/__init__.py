@@ -147,6 +147,10 @@ def choose_stage(config: DictConfig) -> Stage:
     return stage
 
 
+_OTHER_STAGES = {"inputs": "predict", "export": "export", "run": "report or stage=leaderboard"}
+"""Options that training would ignore, and the stages that they are for."""
+
+
 def _check_early(config: DictConfig) -> None:
     """Find mistakes in checkpoints, inputs, models and data before PyTorch is imported, which takes seconds.
 
@@ -164,9 +168,9 @@ def _check_early(config: DictConfig) -> None:
     from attention_lab.runs.config_parts import MECHANISM
 
     plain: Any = OmegaConf.to_container(config)
+    given = option_names(HydraConfig.get().overrides.task)
     if config.stage != "fit":
         needed_checkpoints(plain["ckpt_path"], config.stage)
-        given = option_names(HydraConfig.get().overrides.task)
         if part := next((key for key in given if key in MECHANISM), None):
             raise LabError(f"stage={config.stage} takes {part} from the checkpoint: leave out {part}=...")
         options = [key.removeprefix("data.") for key in given if key.startswith("data.")]
@@ -178,5 +182,9 @@ def _check_early(config: DictConfig) -> None:
         # a finished run needs neither model nor data, and a run to resume has its own checkpoint
         if plain["resume"] is None:
             one_checkpoint(plain["ckpt_path"])
+            if other := next((key for key in given if key in _OTHER_STAGES), None):
+                raise LabError(
+                    f"{other} is for stage={_OTHER_STAGES[other]}, not stage=fit, which trains a model"
+                )
         check_model(plain["model"])
         check_data(plain["data"])
