@@ -119,6 +119,17 @@ def test_the_kernels_of_others_are_named_once() -> None:
     assert "attn_implementation='sdpa'" in message
 
 
+def test_a_compiled_model_is_named_and_its_interface_is_not() -> None:
+    model = torch.compile(ARCHITECTURES["Llama"].build("sdpa", 0.0).eval(), backend="eager")
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught, recording(model) as weights:
+        warnings.simplefilter("always")
+        model(**ARCHITECTURES["Llama"].inputs("none"))
+    torch.compiler.reset()
+    assert not weights
+    (message,) = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    assert message.startswith("recording: the model computes attention in a compiled graph")
+
+
 def test_recordings_of_an_interface_may_end_in_any_order() -> None:
     with _registered("opaque", _flash):
         before = dict(vars(AttentionInterface))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.recording.function_modes import unseen
@@ -75,6 +76,8 @@ def _watched_method(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def watched(mapping: Any, implementation: str, *default: Any) -> Callable[..., Any]:
         function: Callable[..., Any] = original(mapping, implementation, *default)
+        if torch.compiler.is_compiling():  # the model is named as compiled
+            return function
         for thread, session in [*_sessions]:
             if thread == threading.get_ident():
                 function = _watched(session, implementation, function)
