@@ -54,6 +54,7 @@ def _check_line(done, part: str) -> None:
         ("gpu=0", "there is no option gpu; did you mean trainer.accelerator=gpu?"),
         ("trainer.gpus=1", "there is no option trainer.gpus; did you mean trainer.devices?"),
         ("num_hiddens=8", "there is no option num_hiddens; did you mean model.hidden_size?"),
+        ("scoring.hidden=8", "there is no option scoring.hidden; did you mean scoring.hidden_size?"),
         ("attention=dot", "there is no option attention; did you mean scoring=...?"),
         ("seed=abc", "seed=abc must be a whole number, such as 1"),
         (

@@ -228,6 +228,8 @@ def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
     names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     meant = OPTIONS.get(key) or OPTIONS.get(rest[0], "")
+    if key not in OPTIONS and (name := meant.rpartition(".")[2]) in names:  # as in the part that was typed
+        meant = ".".join([*before, name])
     if key in OPTIONS or _select(known, meant)[0]:
         return f"; did you mean {meant}?", ""
     if not before and (paths := _paths_that_end_in(key, known, near)):
