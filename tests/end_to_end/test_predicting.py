@@ -29,8 +29,8 @@ def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
     done = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abcabc,bcabca]")
     assert (done.status, done.err) == (0, "")
     assert [line.partition("\t")[0] for line in done.out.splitlines()] == ["abcabc", "bcabca"]
-    for stage in ("predict", "export"):  # neither needs a trainer
-        given = (f"stage={stage}", f"ckpt_path={fitted.folder}", "inputs=[abcabc]")
+    for stage in ("predict inputs=[abcabc]", "export"):  # neither needs a trainer
+        given = (*f"stage={stage}".split(), f"ckpt_path={fitted.folder}")
         wrong = command(*given, "+trainer.detect_anomaly=0.5")
         assert wrong.err == "Error: trainer.detect_anomaly=0.5 must be true or false\n"
         unknown = command(*given, "+trainer.max_step=1")

@@ -57,6 +57,12 @@ MORE_MISTAKES = [
     ("theorem=scaling", "theorem is for stage=theorem, not stage=fit: choose experiment=conv_equivalence, "),
     ("export=model.onnx", "export is for stage=export, not stage=fit"),
     ("run=logs", "run is for stage=report or stage=leaderboard, not stage=fit"),
+    ("stage=test ckpt_path=a.ckpt inputs=[hello]", "inputs is for stage=predict, not stage=test"),
+    (
+        "stage=report ckpt_path=a.ckpt",
+        "ckpt_path is for stage=fit or stage=test or stage=predict or stage=export, not stage=report",
+    ),
+    ("experiment=scaling run=logs", "run is for stage=report or stage=leaderboard, not stage=theorem"),
     ("trainer.accelerator=gpuu", "trainer.accelerator=gpuu is unknown: choose auto, cpu, gpu"),
     ("trainer.precision=bf17", "trainer.precision=bf17 is unknown: choose 32-true, bf16-mixed"),
 ]

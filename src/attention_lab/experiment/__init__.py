@@ -116,6 +116,7 @@ def choose_stage(config: DictConfig) -> Stage:
         meant = meant_by("stage", str(config.stage))
         hint = f" (did you mean {meant}?)" if meant else ""
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
+    _check_options_of_stage(config)
     if config.stage in ("fit", "test", "predict", "export"):
         from attention_lab.commandline.incompatible import check_combination
         from attention_lab.commandline.option_ranges import few_cores_warning
@@ -147,8 +148,30 @@ def choose_stage(config: DictConfig) -> Stage:
     return stage
 
 
-_OTHER_STAGES = {"inputs": "predict", "export": "export", "run": "report or stage=leaderboard"}
-"""Options that training would ignore, and the stages that they are for."""
+_STAGES_OF = {
+    "ckpt_path": ("fit", "test", "predict", "export"),
+    "export": ("export",),
+    "inputs": ("predict",),
+    "run": ("report", "leaderboard"),
+}
+"""The stages that read an option; others would ignore it."""
+
+
+def _check_options_of_stage(config: DictConfig) -> None:
+    """Check that the chosen stage reads the options that were given.
+
+    Raises:
+        LabError: it would ignore one of them.
+    """
+    from attention_lab.commandline.overrides import as_typed, option_names
+
+    if config.resume is not None:  # its options are those of the run
+        return
+    for option in option_names(as_typed(HydraConfig.get().overrides.task)):
+        stages = _STAGES_OF.get(option, STAGES)
+        if config.stage not in stages:
+            wanted = " or ".join(f"stage={stage}" for stage in stages)
+            raise LabError(f"{option} is for {wanted}, not stage={config.stage}")
 
 
 def _check_early(config: DictConfig) -> None:
@@ -168,8 +191,8 @@ def _check_early(config: DictConfig) -> None:
     from attention_lab.runs.config_parts import MECHANISM
 
     plain: Any = OmegaConf.to_container(config)
-    given = option_names(HydraConfig.get().overrides.task)
     if config.stage != "fit":
+        given = option_names(HydraConfig.get().overrides.task)
         needed_checkpoints(plain["ckpt_path"], config.stage)
         if part := next((key for key in given if key in MECHANISM), None):
             raise LabError(f"stage={config.stage} takes {part} from the checkpoint: leave out {part}=...")
@@ -182,9 +205,5 @@ def _check_early(config: DictConfig) -> None:
         # a finished run needs neither model nor data, and a run to resume has its own checkpoint
         if plain["resume"] is None:
             one_checkpoint(plain["ckpt_path"])
-            if other := next((key for key in given if key in _OTHER_STAGES), None):
-                raise LabError(
-                    f"{other} is for stage={_OTHER_STAGES[other]}, not stage=fit, which trains a model"
-                )
         check_model(plain["model"])
         check_data(plain["data"])
