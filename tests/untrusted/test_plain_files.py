@@ -48,6 +48,19 @@ def test_a_file_of_very_many_values_is_rejected_before_any_is_built(text: str, t
         read_yaml(path)
 
 
+@pytest.mark.parametrize("before", ["", "\ufeff", "# mine\r", "--- 1\n...\u2028"])
+def test_directives_are_rejected_before_they_are_read(before: str, tmp_path: Path) -> None:
+    """Each is compared with all before it: a file of 4 MB would take more than ten minutes."""
+    path = tmp_path / "config.yaml"
+    path.write_text(before + "".join(f"%TAG !{number}! a\n" for number in range(20_000)) + "--- {a: 1}\n")
+    start = time.process_time()
+    with pytest.raises(LabError, match=r"^config.yaml cannot be read: it has directives \(%TAG !0! a\)$"):
+        read_yaml(path)
+    assert time.process_time() - start < 1
+    path.write_text("a: '100\n  %'\nb: |\n  %TAG\n")
+    assert read_yaml(path) == {"a": "100 %", "b": "%TAG\n"}
+
+
 def test_other_keys_are_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(

@@ -1,8 +1,8 @@
 """Read the small files of a run's folder, which may come from anybody, as plain values.
 
 Nothing in them is resolved or run: `${...}` stays text. Anything that could take unbounded memory or time
-(nesting, references, endless numbers) is rejected before it is built, and so are tags, which our files do not
-use.
+(nesting, references, endless numbers) is rejected before it is built, and so are tags and directives, which
+our files do not use.
 """
 
 import json
@@ -27,6 +27,7 @@ MOST_VALUES = 10_000
 """Maximum number of values in a YAML file or a configuration, which have hundreds; resuming a run takes 300
 microseconds for each."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes forever, 0xfff... cannot print
+_DIRECTIVE = re.compile("(?:^|[\r\n\x85\u2028\u2029])\ufeff?(%[^\r\n]{0,40})")  # many take quadratic time
 _TAG = "tag:yaml.org,2002:"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -90,6 +91,8 @@ def read_json(path: Path, name: str | None = None) -> Any:
 
 def _check_events(text: str, name: str) -> None:
     """Reject, event by event, anything that the loader would build without limit."""
+    if found := _DIRECTIVE.search(text):
+        raise LabError(f"{name} cannot be read: it has directives ({found[1]})")
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         values += isinstance(event, yaml.NodeEvent)
