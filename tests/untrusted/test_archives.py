@@ -131,6 +131,20 @@ def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> 
         check(path)
 
 
+def test_a_directory_of_millions_of_parts_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry takes 47 bytes of the file, and 350 in memory."""
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, *[0] * 7, 1, *[0] * 6) + b"a"
+    count = archives.LARGEST_DIRECTORY // len(entry) + 1
+    content = b"PK\3\4" + bytes(26) + entry * count
+    end_64 = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(entry) * count, 30)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(content), 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[2**16 - 1] * 2, *[2**32 - 1] * 2, 0)
+    path.write_bytes(content + end_64 + locator + end)
+    monkeypatch.setattr(zipfile, "ZipFile", lambda _: pytest.fail("it reads the directory"))
+    with pytest.raises(zipfile.BadZipFile):
+        check(path)
+
+
 @pytest.mark.parametrize(
     "extra",
     [

@@ -19,6 +19,9 @@ from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
 _DAMAGED = (*BAD_VALUE_ERRORS, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile)
+LARGEST_DIRECTORY = 1 << 25
+"""Most bytes of an archive's list of parts, of which each takes about 100; `zipfile` needs seven times the
+memory."""
 _DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
@@ -97,7 +100,7 @@ def _check_ends(size: int, file: int) -> None:
         if directory != locator - _END_64.size:
             raise zipfile.BadZipFile
         length, start = _END_64.unpack(os.pread(file, _END_64.size, directory))[-2:]
-    if start + length != directory:
+    if start + length != directory or length > LARGEST_DIRECTORY:
         raise zipfile.BadZipFile
 
 
