@@ -78,6 +78,20 @@ def test_known_forms_are_those_of_training_with_the_nearest_tags(tmp_path: Path)
     assert known == ["=1", "=2", "=N", "=PL", "=PRS", "=PST", "=V"]
 
 
+def test_known_forms_that_do_not_fit_in_memory_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of n forms of a lemma has n - 1 known forms: a file of 1 MB could take 25 GB."""
+    train = tmp_path / "train.tsv"
+    train.write_text("".join(f"go\t{'x' * 1_000}{row}\tV;{row}\n" for row in range(100)))
+    options = dict.fromkeys(("train_file", "validation_file", "test_file"), str(train))
+    monkeypatch.setattr("attention_lab.reading.physical_memory", lambda: 20 << 20)
+    Inflection(**options, known_forms=1).examples()  # type: ignore[arg-type]
+    found = rf"^{train}:9: reading the sources up to here, with data\.known_forms=99, takes about 21 MiB"
+    with pytest.raises(LabError, match=f"{found}.*: give fewer known forms$"):
+        Inflection(**options, known_forms=99).examples()  # type: ignore[arg-type]
+
+
 def test_more_known_forms_are_ordered_by_their_tags(tmp_path: Path) -> None:
     data = _data(tmp_path, known_forms=9)
     assert data.source.text(data.examples().test[0].source).split("\t")[2::2] == ["ging", "gehst", "gingt"]
