@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -200,6 +201,16 @@ def test_labels_are_legible() -> None:
         edges = [(box.x0, box.x1) if side == "x" else (-box.y1, -box.y0) for box in boxes]
         assert all(one[1] <= two[0] for one, two in pairwise(edges))
         assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)  # none is cut off
+
+
+def test_labels_and_titles_are_no_programs_for_latex(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Placing the panels measures the numbers beside the bar, for which LaTeX would be needed.
+    monkeypatch.setattr("attention_lab.viz.heatmap_figure.figure.place", lambda *_: None)
+    with rc_context({"text.usetex": True}):
+        axes = show_heatmaps([np.ones((4, 5))], titles=["a_b"], queries=QUERIES, keys=KEYS).axes[0]
+    written = [axes.title, *axes.get_xticklabels(), *axes.get_yticklabels()]
+    assert [one.get_text() for one in written] == ["a_b", *KEYS, *QUERIES]
+    assert not any(one.get_usetex() for one in written)
 
 
 def test_a_notebook_shows_the_figure_and_files_can_be_written(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from PIL import Image
 
 from attention_lab.viz import Format, Heatmap, Overlay
@@ -92,6 +93,13 @@ def test_plots_have_real_text(panel: Lines | Dots | Cells | Bubbles) -> None:
 def test_the_same_picture_is_the_same_file(kind: Format) -> None:
     for draw in (lambda: heatmaps_file(maps(3, 3), kind), lambda: plot_file(PLOTS[:1], kind)):
         assert draw() == draw()
+
+
+def test_words_are_no_programs_for_latex() -> None:
+    """A matplotlibrc may say that LaTeX writes all text; it would run a word such as an `input` of a file."""
+    expected = heatmaps_file(maps(3, 4), "svg", title="a_b")
+    with rc_context({"text.usetex": True}):
+        assert heatmaps_file(maps(3, 4), "svg", title="a_b") == expected
 
 
 def test_a_pdf_embeds_its_font_as_text() -> None:

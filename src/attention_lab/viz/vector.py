@@ -115,6 +115,7 @@ class _VectorPaper:
             color=tuple(_COLOURS[round(PAPER + strength * (INK - PAPER))]),
             family=self.families,
             parse_math=False,
+            usetex=False,
         )
         return int(label_mask(text, size).shape[1])
 

@@ -84,7 +84,7 @@ def show_heatmaps(
     norms, colours = _norms(plan.panels, scale, shared), _colours(cmap)
     for number, (axes, panel, norm) in enumerate(zip(maps, plan.panels, norms, strict=True)):
         image = _draw(axes, panel, norm, colours)
-        axes.set_title(plan.captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=7)
+        axes.set_title(plan.captions[number], fontsize=TITLE_POINTS, parse_math=False, usetex=False, pad=7)
         left = number % plan.columns == 0
         lowest = number + plan.columns >= len(plan.panels) or not plan.alike
         _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
@@ -212,7 +212,7 @@ def _name(axes: "Axes", side: str, name: str, labels: Sequence[str], shown: bool
         turned = side == "x" and max(map(len, labels)) > 2
         axis.set_ticks(range(0, len(labels), step), labels[::step])
         for label in axis.get_ticklabels():
-            label.set(parse_math=False, rotation=90 if turned else 0)
+            label.set(parse_math=False, usetex=False, rotation=90 if turned else 0)
     axis.set_tick_params(labelleft=shown, labelbottom=shown)
 
 
