@@ -7,7 +7,9 @@ import pytest
 from hydra.core.utils import setup_globals
 from omegaconf import OmegaConf
 
+from attention_lab.errors import LabError
 from attention_lab.interruption.folder_check import FolderCheck
+from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.interruption.signals import OWNED_BY_SWEEP
 
 
@@ -142,6 +144,17 @@ def test_a_folder_without_a_name_is_rejected(mode: str) -> None:
         SystemExit, match=rf"^Error: {option} is empty: give a folder, such as {option}=logs/mine"
     ):
         getattr(FolderCheck(), f"on_{mode}_start")(config)
+
+
+def test_a_folder_whose_name_hydra_would_replace_is_rejected(tmp_path: Path) -> None:
+    """Hydra would write to the folder that the variable names, whose links are not checked."""
+    run = tmp_path / "${oc.env:HOME}"
+    run.mkdir()
+    (run / "config.yaml").touch()
+    with pytest.raises(
+        LabError, match=r"Hydra would replace the \${ in the folder's name: rename the folder$"
+    ):
+        expand_resume([f"resume={run}"], Path("conf"))
 
 
 def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp_path: Path) -> None:

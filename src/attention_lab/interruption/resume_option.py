@@ -47,6 +47,8 @@ def expand_resume(arguments: Sequence[str], conf: Path) -> list[str]:
             raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
     if not is_file(folder / CONFIG):
         raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
+    if "${" in str(folder):  # its name may be from others, and Hydra would write to another folder
+        raise LabError(f"resume={given}: Hydra would replace the ${{ in the folder's name: rename the folder")
     check_links(folder)  # here, because Hydra is about to write to the folder
     choices = [
         f"{group}={choice}"
