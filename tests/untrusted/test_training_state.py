@@ -92,6 +92,7 @@ def test_no_file_from_outside_among_the_best(path: Any, folder: Path) -> None:
         {"best_k_models": {"/old/run/best.ckpt": "x"}},
         {"best_k_models": {"/old/run/best.ckpt": 0.5}},  # without the next one to be deleted
         {"best_model_score": torch.ones(2)},
+        {"best_model_score": torch.tensor(1j)},
     ],
 )
 def test_an_invalid_state_is_refused(changed: dict[str, Any], folder: Path) -> None:
@@ -152,6 +153,8 @@ def test_a_parameter_becomes_a_tensor() -> None:
         (torch.ones(2), torch.ones(3)),
         (torch.ones(2), [1, 1]),
         (None, torch.ones(3)),
+        (None, torch.tensor(1j)),
+        (torch.tensor(1.0), torch.tensor(1j)),
     ],
 )
 def test_not_matching(now: Any, before: Any) -> None:
@@ -222,15 +225,16 @@ def test_the_state_of_an_interrupted_epoch() -> None:
         "processes": [{}],
     }
     assert interrupted_epoch_state(good) == good
-    for key, value in {
-        "done": 1,
-        "batch": -1,
-        "logged": "x",
-        "logs": {"x": -5},
-        "shown": {"x": "y"},
-        "metrics": {"x": torch.ones(5)},
-        "processes": {},
-    }.items():
+    for key, value in (
+        ("done", 1),
+        ("batch", -1),
+        ("logged", "x"),
+        ("logs", {"x": -5}),
+        ("shown", {"x": "y"}),
+        ("metrics", {"x": torch.ones(5)}),
+        ("metrics", {"x": torch.tensor(1j)}),  # which cannot be shown as a number
+        ("processes", {}),
+    ):
         with pytest.raises(ValueError, match="interrupted"):
             interrupted_epoch_state({**good, key: value})
 
@@ -244,6 +248,8 @@ def test_the_states_of_a_metric() -> None:
         {"total": torch.ones(4)},
         {"total": 1},
         {"all": [1]},
+        {"total": torch.tensor(1j)},
+        {"all": [torch.tensor(1j)]},
         {"_update_count": -1},
         3,
     ):

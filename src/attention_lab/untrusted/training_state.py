@@ -79,8 +79,8 @@ def matching(now: Any, before: Any, name: str) -> Any:
     if now is None and isinstance(before, str):
         return None  # a message, which has no effect
     if isinstance(now, Tensor):
-        if not isinstance(before, Tensor) or before.shape != now.shape:
-            raise ValueError(f"{name} is not a tensor of shape {tuple(now.shape)}")
+        if not isinstance(before, Tensor) or before.shape != now.shape or before.is_complex():
+            raise ValueError(f"{name} is not a tensor of real numbers of shape {tuple(now.shape)}")
         return before.detach()  # a parameter, for one, cannot be formatted as a number
     if not _fits(now, before):
         raise ValueError(f"{name} is {str(before)[:40]!r}, which does not match {str(now)[:40]!r}")
@@ -89,7 +89,7 @@ def matching(now: Any, before: Any, name: str) -> Any:
 
 def _fits(now: Any, before: Any) -> bool:
     if now is None:
-        return before is None or is_number(before) or (isinstance(before, Tensor) and before.numel() == 1)
+        return before is None or is_number(before) or _is_scalar(before)
     if isinstance(now, bool):
         return isinstance(before, bool)
     if isinstance(now, int):
@@ -146,7 +146,12 @@ def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:
 
 def _is_score(value: Any) -> bool:
     """Whether a value can be that of a metric, which may be infinite or missing."""
-    return value is None or type(value) in (int, float) or (isinstance(value, Tensor) and value.numel() == 1)
+    return value is None or type(value) in (int, float) or _is_scalar(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value is a tensor of one real number."""
+    return isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex()
 
 
 def _moved(path: Any, before: Any, folder: Path) -> str | None:
@@ -179,7 +184,7 @@ def interrupted_epoch_state(state: Any) -> dict[str, Any]:
         or type(state["done"]) is not bool
         or not all(isinstance(name, str) for part in (logs, metrics, shown) for name in part)
         or not all(map(is_count, logs.values()))
-        or not all(isinstance(one, Tensor) and one.numel() == 1 for one in metrics.values())
+        or not all(map(_is_scalar, metrics.values()))
         or not all(type(one) in (int, float) for one in shown.values())
         or not isinstance(state["processes"], list)
     ):
@@ -200,11 +205,14 @@ def metric_states(states: Any, defaults: Mapping[str, Any], name: str) -> dict[s
         if key == "_update_count":
             fits = is_count(value)
         elif isinstance(now, list):
-            fits = isinstance(value, list) and all(isinstance(one, Tensor) for one in value)
+            fits = isinstance(value, list) and all(
+                isinstance(one, Tensor) and not one.is_complex() for one in value
+            )
         else:
             fits = (
                 isinstance(value, Tensor)
                 and isinstance(now, Tensor)
+                and not value.is_complex()
                 and (value.shape == now.shape or not now.numel())  # a state that starts empty may grow
             )
         if not fits:
