@@ -1,13 +1,14 @@
 """The guides' examples of parts of one's own, and of an attention inside a model of transformers."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.attention import Attention, Band, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -59,6 +60,28 @@ def test_in_a_model_of_transformers() -> None:
         masks.AttentionMaskInterface._global_mapping.pop("own", None)
     name = "encoder.layer.1.attention.self.own"
     assert weights[name].shape == (2, 4, 5, 5) and not weights[name][1, ..., 2:].any()
+
+
+def test_in_a_decoder_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    masks = pytest.importorskip("transformers.masking_utils")
+    own = _defined("library.md", "own_decoder_attention")["own_decoder_attention"]
+    monkeypatch.setitem(transformers.AttentionInterface._global_mapping, "own", own)
+    monkeypatch.setitem(masks.AttentionMaskInterface._global_mapping, "own", masks.sdpa_mask)
+    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 16}
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(num_hidden_layers=2, vocab_size=20, **sizes)
+    )
+    mechanism = Mechanism(ScaledDot, window=partial(Band, width=2))
+    for module in model.modules():
+        if type(module).__name__ == "LlamaAttention":
+            module.own = mechanism(4, 4, heads=4)
+    model.set_attn_implementation("own")
+    texts, cache = torch.randint(20, (3, 9)), transformers.DynamicCache()
+    with torch.no_grad():
+        wanted = model.eval()(texts).logits
+        parts = [model(part, past_key_values=cache).logits for part in torch.split(texts, [5, 1, 1, 2], 1)]
+    assert torch.allclose(torch.cat(parts, 1), wanted, atol=1e-5)
 
 
 def test_generating_step_by_step() -> None:
