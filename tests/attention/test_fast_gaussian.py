@@ -142,6 +142,21 @@ def test_the_bound_of_the_cells_holds(width: float, tolerance: float) -> None:
     assert (bound[moments[:, 0, 0] > 1] <= tolerance).all()  # or nothing would be taken from there
 
 
+@pytest.mark.parametrize("width", [1e-5, 1e-3, 0.04, 0.5, 10.0, 200.0])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+def test_the_bound_of_the_cells_holds_for_lines(width: float, tolerance: float) -> None:
+    problem = _problem(700, width)._replace(slopes=False, linear=True)
+    found = cell_moments(problem, tolerance)
+    assert found is not None
+    moments, bound = found
+    wanted, top = near_moments(problem)
+    error = moments - wanted * top.exp2()[:, None, None]
+    units = problem.reach ** torch.arange(3)[:, None]
+    error = error.abs() / units / problem.values.abs().max().clamp_min(1)
+    assert (error.amax((1, 2)) <= bound).all()
+    assert (bound[moments[:, 0, 0] > 1] <= tolerance).all()
+
+
 def test_a_finer_tolerance_takes_more_nodes_until_float64_ends() -> None:
     nodes = [nodes_for(1.0, 10.0**-k, slopes=True) for k in (2, 6, 9)]
     assert None not in nodes and nodes == sorted(set(nodes))  # type: ignore[type-var]

@@ -15,6 +15,10 @@ Both sides, with the Lebesgue constant `L <= 1 + 2 / pi log p` of the nodes, giv
 and the error of `u^2 K = K'' + K` is at most `1 + sqrt((p + 1)(p + 2))` times that. The sum over the cells,
 E, bounds the error of a row's sums; `2 E max|v| / sum K` bounds that of its prediction. Rows where this
 exceeds the tolerance are computed by another method.
+
+If a kernel is flat over the whole range of the data, all `|u|` are small, and so are `u^2 K` and its rounding
+error, but not its interpolation error. A local line divides by `u^2 K`, so its p is chosen for errors
+relative to the square of the largest |u|.
 """
 
 import math
@@ -34,27 +38,30 @@ POINTS = 2**12
 """Points whose polynomials are in memory at once. A GPU takes 8 times as many."""
 
 
-def error_of_a_kernel(p: int, delta: float, slopes: bool, rounding: float = ROUNDING) -> float:
-    """`eps` of the formula above, for `u^2 K` with `slopes`."""
+def error_of_a_kernel(
+    p: int, delta: float, slopes: bool, reach: float = 1.0, rounding: float = ROUNDING
+) -> float:
+    """`eps` of the formula above, for `u^2 K` with `slopes`, relative to `reach^2`."""
     lebesgue = 1 + 2 / math.pi * math.log(p)
-    interpolation = (1 + lebesgue) * 2.173 * (delta / 4) ** p / math.sqrt(math.factorial(p))
+    interpolation = (1 + lebesgue) * 2.173 * (delta / 4) ** p / math.sqrt(math.factorial(p)) / reach**2
     return (interpolation + rounding) * (1 + math.sqrt((p + 1) * (p + 2)) if slopes else 1.0)
 
 
-def nodes_for(delta: float, tolerance: float, slopes: bool) -> int | None:
+def nodes_for(delta: float, tolerance: float, slopes: bool, reach: float = 1.0) -> int | None:
     """The least p whose error is within `MARGIN * tolerance` or rounding; None if rounding is too coarse."""
     if tolerance < 1e4 * ROUNDING:
         return None
     wanted = max(MARGIN * tolerance, ROUNDING)
-    return next(p for p in range(3, 30) if error_of_a_kernel(p, delta, slopes, 0.0) <= wanted)
+    return next(p for p in range(3, 30) if error_of_a_kernel(p, delta, slopes, reach, 0.0) <= wanted)
 
 
 def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | None:
     """The moments `[Q, m, 1 + o]` of queries over keys of one feature, in O(Q + K).
 
     Returns:
-        The moments, and for each query `[Q]` the bound E on the error of its sums of kernels, of either kind;
-        None if float64 is not precise enough for the tolerance or for the numbers.
+        The moments, and for each query `[Q]` the bound E on the error of its sums of kernels, of any kind
+        (those of `u^m K` in units of `reach^m`); None if float64 is not precise enough for the tolerance or
+        for the numbers.
     """
     query, keys = problem.query[:, 0].double(), problem.keys[:, 0].double()
     width = width_of(problem)
@@ -66,7 +73,8 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
     h = 2.0 ** math.floor(-math.log2(narrowest))
     delta = width * h
     squares = problem.slopes or problem.linear
-    p = nodes_for(delta, tolerance, squares)
+    reach = problem.reach if problem.linear else 1.0
+    p = nodes_for(delta, tolerance, squares, reach)
     if p is None:
         return None
     (key_cell, key_place), (query_cell, query_place) = _places(keys, h), _places(query, h)
@@ -76,11 +84,11 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
 
     far = math.sqrt(2 * math.log(max(len(keys), 2) / ROUNDING))
     span = int(torch.maximum(cells[-1] - targets[0], targets[-1] - cells[0]).clamp_min(0))
-    reach = span if delta * span <= far else math.ceil(far / delta) + 1
-    offsets = torch.arange(-reach, reach + 1, device=keys.device)
+    most = span if delta * span <= far else math.ceil(far / delta) + 1
+    offsets = torch.arange(-most, most + 1, device=keys.device)
     translations = _translations(offsets, delta, p, problem)
     gap = (offsets.abs() - 1).clamp_min(0).double() * delta
-    share = error_of_a_kernel(p, delta, squares) * torch.exp(gap.square() * -0.25)
+    share = error_of_a_kernel(p, delta, squares, reach) * torch.exp(gap.square() * -0.25)
 
     moments, columns = problem.orders, 1 + problem.values.shape[1]
     local = table.new_empty(len(targets), moments, columns, p)

@@ -66,6 +66,12 @@ class Problem(NamedTuple):
         """How many moments of the kernel are computed."""
         return 3 if self.linear else 1 + self.slopes
 
+    @property
+    def reach(self) -> float:
+        """The largest |u|, at most 1; for a single feature."""
+        numbers = torch.cat([self.query[:, 0], self.keys[:, 0]])
+        return min(1.0, max(float(numbers.max() - numbers.min()) * width_of(self), 1e-100))
+
     def empty(self) -> Float[Tensor, "Q m c"]:
         """Zeros for the moments `[Q, m, 1 + o]`: sums of K and K v, then of s K or u K and u^2 K."""
         shape = len(self.query), self.orders, 1 + self.values.shape[1]

@@ -20,7 +20,6 @@ from attention_lab.attention.fast.gaussian.pairs import (
     far_moments,
     pair_gradients,
     pair_moments,
-    width_of,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 from attention_lab.attention.fast.precision import without_autocast
@@ -195,7 +194,7 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
         found = cell_moments(problem, tolerance)
     if found is not None and tolerance is not None:
         moments, bound = found
-        counts = tolerance >= 4 * bound * sensitivity(moments, _reach(problem) if problem.linear else 1.0)
+        counts = tolerance >= 4 * bound * sensitivity(moments, problem.reach if problem.linear else 1.0)
     elif problem.linear:
         return near_moments(problem)
     else:
@@ -210,12 +209,6 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
     return moments, top
 
 
-def _reach(problem: Problem) -> float:
-    """The largest |u|, at most 1."""
-    numbers = torch.cat([problem.query[:, 0], problem.keys[:, 0]])
-    return min(1.0, float(numbers.max() - numbers.min()) * width_of(problem))
-
-
 def sensitivity(moments: Float[Tensor, "Q m c"], reach: float) -> Float[Tensor, " Q"]:
     """How much an error of the sums is amplified in the prediction: by `1 / sum K`, or more for a local line.
 
@@ -227,7 +220,6 @@ def sensitivity(moments: Float[Tensor, "Q m c"], reach: float) -> Float[Tensor, 
     mass = moments[:, 0, 0].clamp_min(0.0)
     if moments.shape[1] < 3:
         return 1 / mass
-    reach = max(reach, 1e-100)
     mean, square = moments[:, 1, 0] / mass / reach, moments[:, 2, 0] / mass / reach**2
     variance = (square - mean.square()).clamp_min(0.0)
     factor: Tensor = 2 * (1 + mean.abs()) * (1 + 1 / variance) ** 1.5 / mass

@@ -117,7 +117,7 @@ class _Cells:
         width = math.ldexp(math.ceil(mantissa * 2**20) + 1, exponent - 20)  # its multiples are exact
         far = float(torch.cat([line[[0, -1]], query]).abs().max())
         self.are_exact = far / width < 2.0**30
-        self.reach = min(1.0, 2 * far / bandwidth)
+        self.reach = min(1.0, max(2 * far / bandwidth, 1e-100))
         self.step = width / bandwidth
         self.low = torch.searchsorted(line, query - bandwidth)
         self.high = torch.searchsorted(line, query + bandwidth, right=True)
