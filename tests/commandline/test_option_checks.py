@@ -73,6 +73,10 @@ def _check_line(done, part: str) -> None:
         ("model.residual=maybe", "model.residual=maybe must be true or false"),
         ("monitor=loss", "set its options: monitor.metric, monitor.mode"),
         ("callbacks.progress_bar=null", "to remove it, write ~callbacks.progress_bar"),
+        (
+            "callbacks.embeddings=false",
+            "callbacks.embeddings=false: to remove it, write ~callbacks.embeddings",
+        ),
         ("modle=seq2seq", "there is no option modle; did you mean model?"),
         ("+modle=seq2seq", "there is no option modle; did you mean model?"),
         ("modle.layers=2", "there is no option modle.layers; did you mean model.layers?"),

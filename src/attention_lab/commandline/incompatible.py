@@ -13,6 +13,7 @@ from attention_lab.commandline.option_ranges import (
     check_pictures_format,
     check_ranges,
 )
+from attention_lab.commandline.overrides import as_typed, option_names
 from attention_lab.errors import LabError
 
 
@@ -71,6 +72,14 @@ INCOMPATIBLE = (
     ),
 )
 
+STAGES_OF_OPTION = {
+    "ckpt_path": ("fit", "test", "predict", "export"),
+    "export": ("export",),
+    "inputs": ("predict",),
+    "run": ("report", "leaderboard"),
+}
+"""The stages that read an option; others would ignore it."""
+
 
 def find_incompatibility(choices: Mapping[str, str]) -> Incompatibility | None:
     """The first incompatibility among these choices, given by group; None if they are compatible."""
@@ -78,6 +87,21 @@ def find_incompatibility(choices: Mapping[str, str]) -> Incompatibility | None:
         if choices.get("model") in one.models and choices.get(one.group) in one.choices:
             return one
     return None
+
+
+def check_stage(config: DictConfig) -> None:
+    """Check that the stage reads the options that were given.
+
+    Raises:
+        LabError: it would ignore one of them.
+    """
+    if config.resume is not None:  # its options are those of the run
+        return
+    for option in option_names(as_typed(HydraConfig.get().overrides.task)):
+        stages = STAGES_OF_OPTION.get(option)
+        if stages and config.stage not in stages:
+            wanted = " or ".join(f"stage={stage}" for stage in stages)
+            raise LabError(f"{option} is for {wanted}, not stage={config.stage}")
 
 
 def check_combination(config: DictConfig) -> None:

@@ -280,7 +280,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
 
 
 def _reject_group_value(key: str, value: Any, default: Defaults) -> None:
-    if value is None and key.startswith(("callbacks.", "logger.")):
-        raise LabError(f"{key}=null: to remove it, write ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
+    if key.startswith(("callbacks.", "logger.")) and (value is None or not names):
+        raise LabError(f"{key}={as_text(value)}: to remove it, write ~{key}")
     raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")

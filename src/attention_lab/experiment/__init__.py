@@ -112,13 +112,14 @@ def choose_stage(config: DictConfig) -> Stage:
     Raises:
         LabError: there is no such stage, or the configuration cannot work.
     """
+    from attention_lab.commandline.incompatible import check_combination, check_stage, check_theorem
+
     if config.stage not in STAGES:
         meant = meant_by("stage", str(config.stage))
         hint = f" (did you mean {meant}?)" if meant else ""
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
-    _check_options_of_stage(config)
+    check_stage(config)
     if config.stage in ("fit", "test", "predict", "export"):
-        from attention_lab.commandline.incompatible import check_combination
         from attention_lab.commandline.option_ranges import few_cores_warning
         from attention_lab.interruption import own_process, resume
         from attention_lab.interruption.signals import is_rank_zero
@@ -141,37 +142,9 @@ def choose_stage(config: DictConfig) -> Stage:
         if not config.allow and not names_other_packages(OmegaConf.to_container(config)):
             import_lightning()
     elif config.stage == "theorem":
-        from attention_lab.commandline.incompatible import check_theorem
-
         check_theorem(config)
     stage: Stage = resolve_name(STAGES[config.stage])
     return stage
-
-
-_STAGES_OF = {
-    "ckpt_path": ("fit", "test", "predict", "export"),
-    "export": ("export",),
-    "inputs": ("predict",),
-    "run": ("report", "leaderboard"),
-}
-"""The stages that read an option; others would ignore it."""
-
-
-def _check_options_of_stage(config: DictConfig) -> None:
-    """Check that the chosen stage reads the options that were given.
-
-    Raises:
-        LabError: it would ignore one of them.
-    """
-    from attention_lab.commandline.overrides import as_typed, option_names
-
-    if config.resume is not None:  # its options are those of the run
-        return
-    for option in option_names(as_typed(HydraConfig.get().overrides.task)):
-        stages = _STAGES_OF.get(option, STAGES)
-        if config.stage not in stages:
-            wanted = " or ".join(f"stage={stage}" for stage in stages)
-            raise LabError(f"{option} is for {wanted}, not stage={config.stage}")
 
 
 def _check_early(config: DictConfig) -> None:
