@@ -115,6 +115,8 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     if not is_group(group, folders):
         return
     known = ", ".join(choices_of(group, folders))
+    if not override.is_delete() and [] in listed_values(override):
+        raise LabError(f"{group}=[]: choose {known}")
     for choice in _named_choices(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {known}")

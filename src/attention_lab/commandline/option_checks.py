@@ -172,7 +172,10 @@ def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> str:
     if any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others):
         return ""
     if not (one.is_add() or one.is_force_add()):
-        return "" if _select(known, key)[0] else key
+        paths = [key]
+        if isinstance(_select(known, key)[1], Mapping) and isinstance(value := one.value(), Mapping):
+            paths += [path for path, _ in flatten(value, f"{key}.")]
+        return next((path for path in paths if not _select(known, path)[0]), "")
     texts = [json.dumps(known, default=str), *(str(other.input_line) for other in others)]
     used = any(f"${{{top}" in text for text in texts)
     return "" if top in known or used else top
@@ -259,9 +262,10 @@ def _check_value(key: str, value: Any, default: Any) -> None:
     if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
         return
     if isinstance(default, Mapping):
-        if not isinstance(value, Mapping):
-            _reject_group_value(key, value, default)
+        _check_group_value(key, value, default)
         return
+    if key.endswith("._target_") and value is not None and (not value or not isinstance(value, str)):
+        raise LabError(f"{key}={as_text(value)} must be the name of a class, such as my_package.MyClass")
     if isinstance(default, list) and isinstance(value, Mapping):
         raise LabError(f"{key}={as_text(value)} must be a list, as in '{key}=[one,two]'")
     if not isinstance(default, bool | int | float) or (value is None and "." in key):
@@ -279,7 +283,12 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         raise LabError(f"{key}={as_text(value)} must be {kind}, such as {example}")
 
 
-def _reject_group_value(key: str, value: Any, default: Defaults) -> None:
+def _check_group_value(key: str, value: Any, default: Defaults) -> None:
+    """Reject a value for a group of options, unless it is a group itself: `{lr:0.1}`."""
+    if isinstance(value, Mapping):
+        for name in value:
+            _check_value(f"{key}.{name}", value[name], default.get(name))
+        return
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
     if key.startswith(("callbacks.", "logger.")) and (value is None or not names):
         raise LabError(f"{key}={as_text(value)}: to remove it, write ~{key}")

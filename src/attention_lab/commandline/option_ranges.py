@@ -6,6 +6,7 @@ import re
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.argument_checks import LARGEST_SEED
+from attention_lab.commandline.overrides import as_text
 from attention_lab.errors import LabError
 from attention_lab.reading import usable_cores
 from attention_lab.text_tables import counted
@@ -90,8 +91,8 @@ def check_machine(config: DictConfig) -> None:
     seed, threads = config.seed, config.threads
     if isinstance(seed, int) and seed > LARGEST_SEED:
         raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
-    if threads is not None and not isinstance(threads, int):
-        raise LabError(f"threads={threads} must be a whole number, or null")
+    if threads is not None and type(threads) is not int:  # true is an int
+        raise LabError(f"threads={as_text(threads)} must be a whole number, or null")
 
 
 def few_cores_warning(config: DictConfig) -> str:
