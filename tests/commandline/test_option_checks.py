@@ -83,6 +83,13 @@ def _check_line(done, part: str) -> None:
             "optimizer._target_=''",
             "optimizer._target_= must be the name of a class, such as my_package.MyClass",
         ),
+        (
+            "~model._target_",
+            "~model._target_: model._target_ cannot be left out: set it with model._target_=...",
+        ),
+        ("~trainer.default_root_dir", "trainer.default_root_dir cannot be left out: set it with"),
+        ("trainer.devices=100000", "trainer.devices=100000: choose at most 1024"),
+        ("model.layers=1000000", "model.layers=1000000: choose at most 10000"),
         ("pooling._target_={}", "pooling._target_={} must be the name of a class"),
         ("schedule=[]", "schedule=[]: choose constant, cosine, inverse_sqrt"),
         ("threads=true", "threads=true must be a whole number, or null"),

@@ -185,6 +185,8 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
     """Reject a `+` before an option that exists, and values of another type than its default."""
     key = one.key_or_group
     found, default = _select(known, key)
+    if one.is_delete() and (key.endswith("._target_") or "${hydra:" in str(default)):
+        raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
         raise LabError(f"the option {key} already exists: leave out the + before it")
     # The options of a class given on the command line may have other types.

@@ -25,8 +25,16 @@ MINIMUMS = {
     "trainer.accumulate_grad_batches": 1,
 }
 """Smallest valid values of options; given lower ones, Lightning ignores them or crashes later."""
-MAXIMUMS = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
+MAXIMUMS = {
+    "pictures": 1000,
+    "threads": 1024,
+    "model.layers": 10_000,
+    "task.beam_size": 1000,
+    "task.n_best": 1000,
+}
 """Largest values of options; larger ones would take hours, or more resources than a machine has."""
+MOST_DEVICES = 1024
+"""Most processes on one machine."""
 FRACTIONS = (
     "schedule.warmup",
     "schedule.final",
@@ -88,6 +96,8 @@ def check_machine(config: DictConfig) -> None:
     word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
     if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
         raise LabError(f"trainer.devices={devices}: choose 1 or more processes, or -1 for all GPUs")
+    if isinstance(devices, int) and devices > MOST_DEVICES:
+        raise LabError(f"trainer.devices={devices}: choose at most {MOST_DEVICES}")
     seed, threads = config.seed, config.threads
     if isinstance(seed, int) and seed > LARGEST_SEED:
         raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
