@@ -77,11 +77,12 @@ def test_in_a_decoder_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
         if type(module).__name__ == "LlamaAttention":
             module.own = mechanism(4, 4, heads=4)
     model.set_attn_implementation("own")
-    texts, cache = torch.randint(20, (3, 9)), transformers.DynamicCache()
+    options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    steps = {"return_dict_in_generate": True, "output_logits": True}
+    found = model.eval().generate(torch.randint(3, 20, (3, 6)), **options, **steps)
     with torch.no_grad():
-        wanted = model.eval()(texts).logits
-        parts = [model(part, past_key_values=cache).logits for part in torch.split(texts, [5, 1, 1, 2], 1)]
-    assert torch.allclose(torch.cat(parts, 1), wanted, atol=1e-5)
+        wanted = model(found.sequences).logits[:, 5:-1]
+    assert torch.allclose(torch.stack(found.logits, 1), wanted, atol=1e-5)
 
 
 def test_generating_step_by_step() -> None:
