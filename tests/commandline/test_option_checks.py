@@ -231,6 +231,8 @@ def test_valid_options_pass(arguments: str) -> None:
             "sweep=optuna ~sweep/pruner",
             "~sweep/pruner: sweep/pruner cannot be left out: choose sweep/pruner=",
         ),
+        ("~logger.tensorboard", ""),
+        ("~callbacks.checkpoint", ""),
         ("experiment=mine ~size", ""),
         ("experiment=mine ~own", ""),
         ("experiment=mine ~scoring@second", ""),

@@ -182,10 +182,12 @@ def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> str:
 
 
 def _check_option(one: Override, known: Defaults, others: Sequence[Override]) -> None:
-    """Reject a `+` before an option that exists, and values of another type than its default."""
+    """Reject a `+` before an option that exists, values of another type, and leaving out what is needed."""
     key = one.key_or_group
     found, default = _select(known, key)
-    if one.is_delete() and (key.endswith("._target_") or "${hydra:" in str(default)):
+    # To delete it, Hydra would look up the run's folder before it is known.
+    in_folder = isinstance(default, str) and "${hydra:" in default
+    if one.is_delete() and (in_folder or key.endswith("._target_")):
         raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
         raise LabError(f"the option {key} already exists: leave out the + before it")
