@@ -73,7 +73,7 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
     h = 2.0 ** math.floor(-math.log2(narrowest))
     delta = width * h
     squares = problem.slopes or problem.linear
-    reach = problem.reach if problem.linear else 1.0
+    reach = problem.reach
     p = nodes_for(delta, tolerance, squares, reach)
     if p is None:
         return None

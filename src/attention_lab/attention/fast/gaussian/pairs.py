@@ -68,7 +68,9 @@ class Problem(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """The largest |u|, at most 1; for a single feature."""
+        """The unit of u in the sums with u and u^2: the largest |u|, at most 1."""
+        if not self.linear:
+            return 1.0
         numbers = torch.cat([self.query[:, 0], self.keys[:, 0]])
         return min(1.0, max(float(numbers.max() - numbers.min()) * width_of(self), 1e-100))
 

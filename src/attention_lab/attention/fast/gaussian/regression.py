@@ -194,7 +194,7 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
         found = cell_moments(problem, tolerance)
     if found is not None and tolerance is not None:
         moments, bound = found
-        counts = tolerance >= 4 * bound * sensitivity(moments, problem.reach if problem.linear else 1.0)
+        counts = tolerance >= 4 * bound * sensitivity(moments, problem.reach)
     elif problem.linear:
         return near_moments(problem)
     else:
