@@ -20,8 +20,8 @@ from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 NOT_OURS = "not a checkpoint of attention-lab"
 _DAMAGED = (*BAD_VALUE_ERRORS, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile)
 LARGEST_DIRECTORY = 1 << 25
-"""Most bytes of an archive's list of parts, of which each takes about 100; `zipfile` needs seven times the
-memory."""
+"""Largest size in bytes of an archive's central directory, which has about 100 for each entry; to read it,
+`zipfile` needs seven times as much memory."""
 _DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
