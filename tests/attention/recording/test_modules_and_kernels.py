@@ -1,5 +1,6 @@
 """Which calls of which modules are attention, and what cannot be recorded."""
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from written_elsewhere import ATTENDS, B, D, H, L, Layer, inputs, model_of
 
 from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, ScaledDot, Score, recording
 from attention_lab.attention.fast.transforms import recomputing
+from attention_lab.attention.recorder import Selection
+from attention_lab.attention.recording.weights import KernelCall
 
 
 def test_two_attentions_in_one_module() -> None:
@@ -253,6 +256,44 @@ def test_multihead_attention_in_every_form(options: dict[str, Any], batched: boo
             module(query, key, value, attn_mask=bias, need_weights=need, **masks)
         assert torch.allclose(weights[""], expected if batched else expected[None], atol=1e-6)
         assert torch.allclose(some[""], weights[""][-1:, [2]], atol=1e-6)
+
+
+def test_multihead_attention_with_static_keys() -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(8, 2)
+    query, static = torch.randn(3, 2, 8), torch.randn(4, 5, 4)
+
+    class Static(nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return F.multi_head_attention_forward(
+                *(x, x, x, 8, 2, module.in_proj_weight, module.in_proj_bias, None, None, False, 0.0),
+                *(module.out_proj.weight, module.out_proj.bias),
+                static_k=static,
+                static_v=static,
+                average_attn_weights=False,
+            )
+
+    with recording(model := Static()) as weights:
+        _, expected = model(query)
+    assert torch.allclose(weights[""], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "mask", "bias"])
+def test_weights_are_the_same_in_blocks_of_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 3, 7, 4), torch.randn(2, 3, 5, 4)
+    mask = {
+        "mask": torch.rand(2, 1, 7, 5) < 0.6,
+        "bias": torch.randn(7, 5).masked_fill(torch.eye(7, 5) > 0, -torch.inf),
+    }
+    call = KernelCall(query, key, 0.5, mask.get(kind), kind == "causal")
+    selection = Selection(queries=[1, 4, 2, 6, 0])
+    weights, visible = call.weights(selection)
+    monkeypatch.setattr(sys.modules[KernelCall.__module__], "BLOCK", 2 * 2 * 3 * 5)
+    in_blocks, visible_in_blocks = call.weights(selection)
+    assert torch.allclose(in_blocks, weights, atol=1e-6)
+    assert (visible is None) == (visible_in_blocks is None) == (kind == "none")
+    assert visible is None or torch.equal(visible_in_blocks, visible)
 
 
 def test_our_own_attention_called_with_other_batches_has_other_names() -> None:
