@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -17,6 +17,7 @@ def batches(sampler: BucketBatches) -> list[list[int]]:
 
 
 @given(LENGTHS, SIZES, st.booleans(), st.integers(1, 5))
+@example(torch.tensor([1, 2, 3]), 1, True, 2)  # batches of one row, which cannot be distributed equally
 def test_over_all_ranks_every_row_comes_once(
     lengths: Tensor, size: int | None, shuffle: bool, world_size: int
 ) -> None:
@@ -82,6 +83,16 @@ def test_batches_are_of_similar_lengths() -> None:
         for batch in BucketBatches(lengths, 64, shuffle=True)
     )
     assert padding < 0.05 * lengths.sum()
+
+
+def test_rows_of_similar_lengths_share_other_batches_in_every_epoch() -> None:
+    """Only rows of one pool are sorted by length together; no two rows have the same length here."""
+    sampler = BucketBatches(torch.arange(1, 1001), 4, shuffle=True)
+    epochs = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        epochs.append({tuple(sorted(batch)) for batch in batches(sampler)})
+    assert len(epochs[0] & epochs[1]) < 25  # of 250
 
 
 def test_the_batches_of_a_step_are_of_similar_lengths_on_all_ranks() -> None:
