@@ -131,6 +131,18 @@ def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> 
         check(path)
 
 
+def test_a_compressed_part_is_refused_even_if_it_is_not_smaller(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, part in parts.items():
+            kind = zipfile.ZIP_DEFLATED if name == "mine/data/0" else zipfile.ZIP_STORED
+            archive.writestr(name, part, kind)
+    assert sum(map(len, parts.values())) < path.stat().st_size
+    with pytest.raises(LabError, match="it is compressed"):
+        check(path)
+
+
 def test_a_directory_of_millions_of_parts_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry takes 47 bytes of the file, and 350 in memory."""
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, *[0] * 7, 1, *[0] * 6) + b"a"

@@ -78,6 +78,9 @@ def test_checkpoints_that_would_exhaust_memory_are_refused(path: Path) -> None:
         nested = [nested] * 2
     endless: list[Any] = []
     endless.append(endless)
+    deep: list[Any] = []
+    for _ in range(150):
+        deep = [deep]
     for bad, said in [
         (large, "far fewer"),
         (
@@ -86,6 +89,7 @@ def test_checkpoints_that_would_exhaust_memory_are_refused(path: Path) -> None:
         ),
         ({**content, RECIPE: nested}, "plain values and complete tensors"),
         ({**content, RECIPE: endless}, "plain values and complete tensors"),
+        ({**content, RECIPE: deep}, "plain values and complete tensors"),
     ]:
         torch.save(bad, path)
         assert said in _use(path)[0]
