@@ -185,6 +185,19 @@ def test_running_out_of_memory_names_the_option_to_lower(error: Exception, tmp_p
         raise error
 
 
+def test_an_operation_refused_by_deterministic_training_is_named(tmp_path: Path) -> None:
+    message = "true: put_ has no deterministic implementation here: choose [+]trainer.deterministic=warn"
+    torch.use_deterministic_algorithms(True)
+    try:
+        with (
+            pytest.raises(LabError, match=message),
+            machine_failures.explain_machine_failures({}, tmp_path),
+        ):
+            torch.zeros(3).put_(torch.tensor([0]), torch.ones(1))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_other_errors_are_unchanged(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="shapes"), machine_failures.explain_machine_failures({}, tmp_path):
         raise RuntimeError("shapes do not fit")

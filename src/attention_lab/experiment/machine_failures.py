@@ -1,4 +1,4 @@
-"""Report failures of the machine in one line: it is out of memory, or a file cannot be written."""
+"""Report failures of the machine in one line: no memory, a full disk, no deterministic implementation."""
 
 import errno
 import threading
@@ -12,6 +12,7 @@ from attention_lab.errors import BAD_VALUE_ERRORS, LabError, is_out_of_memory
 from attention_lab.text_tables import one_line
 from attention_lab.writing import cannot_write
 
+_REFUSED = " does not have a deterministic implementation"  # PyTorch's words, after the operation's name
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
 
 
@@ -43,6 +44,12 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
     try:
         yield
     except (MemoryError, RuntimeError) as error:
+        operation, refused, _ = str(error).partition(_REFUSED)
+        if refused:
+            raise LabError(
+                f"trainer.deterministic=true: {one_line(operation)} has no deterministic implementation "
+                "here: choose +trainer.deterministic=warn, which runs it with a warning"
+            ) from None
         if not is_out_of_memory(error):
             raise
         raise LabError(_memory(config, str(error))) from None
