@@ -255,6 +255,14 @@ def test_metadata_other_than_versions_is_refused(metadata: Any, path: Path) -> N
         load_archive(path)
 
 
+@pytest.mark.parametrize("owner", [b"}", b"]", b"K\x01", b"K\x01\x85"], ids=["dict", "list", "int", "tuple"])
+def test_only_ordered_dictionaries_get_attributes(owner: bytes) -> None:
+    ordered = b"ccollections\nOrderedDict\n)R"
+    check_pickle(b"\x80\x02" + ordered + b"}b.", {})
+    with pytest.raises(pickle.UnpicklingError):
+        check_pickle(b"\x80\x02" + owner + b"}b.", {})
+
+
 def test_many_values() -> None:
     with pytest.raises(pickle.UnpicklingError, match="more than"):
         check_pickle(b"\x80\x02" + b"]" * (MOST_INSTRUCTIONS + 1) + b".", {})
