@@ -183,10 +183,18 @@ def _trained(kind: type[torch.optim.Optimizer], **options: Any) -> torch.optim.O
 
 
 @pytest.mark.parametrize(
-    "kind", [torch.optim.Adam, torch.optim.SGD, torch.optim.LBFGS, torch.optim.Adafactor]
+    ("kind", "options"),
+    [
+        (torch.optim.Adam, {}),
+        (torch.optim.Adam, {"fused": True}),
+        (torch.optim.SGD, {"momentum": 0.9}),
+        (torch.optim.LBFGS, {}),
+        (torch.optim.Adafactor, {}),
+    ],
 )
-def test_an_optimiser_accepts_its_own_state(kind: type[torch.optim.Optimizer]) -> None:
-    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+def test_an_optimiser_accepts_its_own_state(
+    kind: type[torch.optim.Optimizer], options: dict[str, Any]
+) -> None:
     state = _trained(kind, lr=1, **options).state_dict()
     fresh = _trained(kind, lr=1, **options)
     kept = optimizer_state(fresh, state)
@@ -201,7 +209,17 @@ def test_an_optimiser_accepts_its_own_state(kind: type[torch.optim.Optimizer]) -
 
 @pytest.mark.parametrize(
     "value",
-    [3, torch.ones(10**3), torch.ones(2, 3, 1), "x", float("nan"), 10**60, {"a": 1}, [torch.ones(7, 7)]],
+    [
+        3,
+        torch.ones(10**3),
+        torch.ones(2, 3, 1),
+        torch.ones(2, 1),
+        "x",
+        float("nan"),
+        10**60,
+        {"a": 1},
+        [torch.ones(7, 7)],
+    ],
 )
 def test_an_optimiser_rejects_other_states(value: Any) -> None:
     optimizer = _trained(torch.optim.Adam, fused=True)
