@@ -11,6 +11,7 @@ import hydra
 from omegaconf import DictConfig
 
 from attention_lab.commandline.console_streams import prepare
+from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.experiment.before_hydra import prepare_command_line, share_config_store
 from attention_lab.runs.run_names import register_resolvers
 
@@ -18,6 +19,7 @@ register_resolvers()  # before Hydra names the run's folder
 share_config_store()
 
 
+@errors_in_one_line()
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(config: DictConfig) -> Any:
     """Run one experiment and return its monitored metric, which a sweeper needs."""

@@ -3,18 +3,46 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
-from attention_lab.errors import LabError
-from attention_lab.text_tables import console_message
+from hydra._internal import utils
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from attention_lab.errors import LabError, first_line
+from attention_lab.text_tables import console_message, one_line
 
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """End the program with the message of a LabError; a context or a decorator.
+    """End the program with the message of a LabError, or of an error of Hydra; a context or a decorator.
 
-    Hydra would print a traceback, or, for an exception in one of its callbacks, only a warning.
+    Hydra would print a traceback or several lines, or only a warning for an exception in a callback.
     """
     try:
         yield
     except LabError as error:
         sys.exit(console_message("Error", error))
+    except (HydraException, OmegaConfBaseException) as error:
+        sys.exit(console_message("Error", _reason(error)))
+
+
+def _reason(error: HydraException | OmegaConfBaseException) -> str:
+    """What an error of Hydra or OmegaConf says, without the lines about its types."""
+    if isinstance(error, OmegaConfBaseException):
+        return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
+    if error.__cause__ is None:
+        return one_line(error).removeprefix("Error: ")
+    return f"{first_line(error).removeprefix('Error ').removesuffix(':')}: {first_line(error.__cause__)}"
+
+
+@cache
+def shorten_reports() -> None:
+    """Let Hydra report its own errors in one line, such as an override that cannot be merged."""
+    report = utils.run_and_report
+
+    def run_and_report(func: Any) -> Any:
+        return report(errors_in_one_line()(func))
+
+    utils.run_and_report = run_and_report

@@ -7,7 +7,7 @@ from hydra.core.config_store import ConfigStore
 
 from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.completion import check_completion, offer_choices
-from attention_lab.commandline.exit_errors import errors_in_one_line
+from attention_lab.commandline.exit_errors import errors_in_one_line, shorten_reports
 from attention_lab.commandline.flags import flags_first
 from attention_lab.commandline.home_folders import with_home_folders
 from attention_lab.commandline.overrides import with_test_files
@@ -28,6 +28,7 @@ def prepare_command_line() -> None:
         check_choices(arguments, conf)
     sys.argv[1:] = arguments
     offer_choices(CHOICES)
+    shorten_reports()
 
 
 def share_config_store() -> None:

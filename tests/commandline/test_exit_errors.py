@@ -1,0 +1,25 @@
+"""What Hydra rejects is reported in one line, too."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("hydra.mode=test", "merging override hydra.mode=test: Invalid value 'test', expected one of [RUN, "),
+        ("--help hydra.mode=test", "merging override hydra.mode=test: Invalid value 'test', expected"),
+        ("--cfg job notes='${'", "merging override notes='${': "),
+        ("--cfg job --resolve seed=${nosuch}", "Interpolation key 'nosuch' not found"),
+        ("--info config ~hydra.run.dir", "merging override ~hydra.run.dir: "),
+        ("~task.beam_size=3", "Could not delete from config. The value of 'task.beam_size' is 1 and not 3."),
+        ("hydra/sweeper=nosuch", "In 'hydra/config': Could not find 'hydra/sweeper/nosuch' Available"),
+        ("sweep=optuna sweep.sampler.seed=x", "in call to target 'optuna.samplers._tpe.sampler.TPESampler'"),
+        ("sweep=optuna hydra.sweep.dir=${oc.decode:null}", "hydra.sweep.dir: While dereferencing "),
+        ("-m hydra.sweeper.max_batch_size=${run_name:}", "hydra.sweeper.max_batch_size: While deref"),
+    ],
+)
+def test_an_error_of_hydra(arguments: str, message: str, command) -> None:
+    done = command(*arguments.split())
+    assert done.status == 1
+    (line,) = done.err.splitlines()
+    assert line.startswith(f"Error: {message}")
