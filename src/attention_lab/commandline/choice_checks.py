@@ -71,7 +71,8 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
     if is_group(argument, folders):
         known = ", ".join(choices_of(argument, folders))
         raise LabError(f"{argument} is not an option: write {argument}=..., without spaces: choose {known}")
-    groups = {path.parent.name for one in folders for path in one.glob(f"*/{argument}.yaml")} - {*RARE}
+    files = (path / f"{argument}.yaml" for one in folders for path in one.iterdir())
+    groups = {path.parent.name for path in files if is_there(path)} - {*RARE}
     if groups:
         meant = " or ".join(f"{group}={argument}" for group in sorted(groups))
         raise LabError(f"{argument} is not an option: did you mean {meant}?")
@@ -112,7 +113,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     except LabError:
         return  # `check_arguments` rejects it
     group = override.key_or_group
-    if not is_group(group, folders):
+    if not (is_group(group, folders) or group in RARE):
         return
     known = ", ".join(choices_of(group, folders))
     if not override.is_delete() and [] in listed_values(override):

@@ -30,7 +30,7 @@ from attention_lab.commandline.overrides import (
 )
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line
-from attention_lab.reading import read_regular
+from attention_lab.reading import is_folder, read_regular
 from attention_lab.sizes import KIND_OF_DATA
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
@@ -113,7 +113,7 @@ def read_choice(path: Path) -> Any:
 
 def is_group(name: str, folders: Sequence[Path]) -> bool:
     """Whether a group of this name is in one of the configuration folders."""
-    return re.fullmatch(r"\w+", name) is not None and any((one / name).is_dir() for one in folders)
+    return re.fullmatch(r"\w+", name) is not None and any(is_folder(one / name) for one in folders)
 
 
 def _composed(chosen: Sequence[Override], folders: tuple[Path, ...]) -> Defaults | None:

@@ -75,11 +75,15 @@ def paths_given(texts: Iterable[str], *options: str) -> list[str]:
 def parse_override(text: str) -> Override:
     """Parse one override. Raises LabError, suggesting a correction, if it violates Hydra's grammar."""
     try:
-        return OverridesParser.create().parse_override(text)
+        parsed = OverridesParser.create().parse_override(text)
+        if parsed.key_or_group:  # none in "@package=value"
+            return parsed
     except HydraException:
         pass
+    except RecursionError:
+        raise LabError(f"{text[:60]}... cannot be read: its brackets are nested too deeply") from None
     key, equals, value = text.partition("=")
-    if not equals or not key:
+    if not equals or not key.partition("@")[0]:
         raise LabError(
             f"{text} is not an option: write name=value, such as seed=2; "
             "a value with spaces needs quotes: 'notes=\"a b\"'"
