@@ -30,7 +30,7 @@ from attention_lab.models import (
     Transformer,
 )
 from attention_lab.models.exporting import Graph
-from attention_lab.sizes import BOS, EOS, RegressionSizes
+from attention_lab.sizes import BOS, EOS, ClassificationSizes, RegressionSizes
 from attention_lab.tasks import Transduction
 
 LETTERS = Tokenizer.of(Notation("characters"), ["abcde"])
@@ -79,6 +79,14 @@ def test_the_files_give_what_the_model_gives(name: str, suffix: str, tmp_path: P
     assert [tmp_path / graph["file"] for graph in told["graphs"].values()] == files
     assert told["largest_difference"] < 1e-5  # compared on five batch sizes and lengths
     assert all(file.stat().st_size > 0 for file in files)
+
+
+def test_a_model_of_short_inputs_is_exported(tmp_path: Path) -> None:
+    """An example longer than all inputs is traced differently: the graph rejected those that are valid."""
+    sizes = ClassificationSizes(classes=3, length=2, vocabulary=12)
+    *files, about = export(toy(MultiHeadClassifier, sizes=sizes).eval(), PAIRS, tmp_path / "m.pt2")
+    assert json.loads(about.read_text())["graphs"]["model"]["longest"] == 2
+    assert files == [tmp_path / "m.pt2"]
 
 
 @pytest.mark.slow

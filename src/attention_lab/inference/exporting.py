@@ -67,9 +67,11 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
 
 def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:
     """The content of the file for one graph, and a function that runs it."""
-    example = graph.make(3, 6)
+    # A longer example than any input would be traced as such, with other positions.
+    length = 6 if graph.longest is None else min(6, graph.longest)
+    example = graph.make(3, length)
     # Sizes that differ between the two examples are the batch size and the length.
-    other = graph.make(2, 4)
+    other = graph.make(2, max(1, length - 2))
     sizes = tuple(
         {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != two.shape[axis]}
         for one, two in zip(example, other, strict=True)
