@@ -204,6 +204,11 @@ def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     assert trial.state == TrialState.PRUNED and list(trial.intermediate_values) == [1]
 
 
+def test_a_storage_may_be_called_by_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert storage_url(7, tmp_path) == storage_url("sqlite:///7", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["loop", "loop/study.db", "file/study.db"])
 def test_a_storage_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")

@@ -19,10 +19,9 @@ GRACE = 6
 """Number of heartbeats that a process may miss before it counts as killed."""
 
 
-def storage_url(storage: str | None, folder: Path) -> str:
+def storage_url(storage: object, folder: Path) -> str:
     """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute."""
-    if storage is None:
-        storage = str(folder / "study.db")
+    storage = str(folder / "study.db" if storage is None else storage)  # the name of a file may be a number
     try:
         url = make_url(storage if "://" in storage else f"sqlite:///{storage}")
     except SQLAlchemyError:
