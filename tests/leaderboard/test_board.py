@@ -12,7 +12,7 @@ from PIL import Image
 
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
 from attention_lab.leaderboard.view import View
-from attention_lab.run_files import ERROR, PRUNED, SWEEP
+from attention_lab.run_files import ERROR, PRUNED
 from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]
@@ -127,16 +127,6 @@ def test_runs_that_all_failed_have_no_leaderboard(command: Command, tmp_path: Pa
     assert not list((tmp_path / "runs").glob("leaderboard*"))
 
 
-def test_the_view_of_a_sweep_is_kept_when_it_is_compared_again(command: Command, tmp_path: Path) -> None:
-    folder = make_sweep(tmp_path / "sweep", RATES)
-    options = {"title": "Scores", "x": None, "y": None, "also": ["parameters"], "size": ["damaged"]}
-    swept = {"hydra": {"callbacks": {"comparison": {"_target_": "os.system", **options}}}}
-    (folder / SWEEP).write_text(json.dumps(swept))
-    assert command("stage=leaderboard", f"run={folder}").out.startswith("Scores")
-    titled = command("stage=leaderboard", f"run={folder}", "hydra.callbacks.comparison.title=Mine")
-    assert titled.out.startswith("Mine")
-
-
 def test_runs_without_overrides_are_told_apart_by_their_configurations(tmp_path: Path) -> None:
     for rate in (0.1, 0.2):
         for seed in (1, 2):
@@ -236,11 +226,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
         (['run="missing/*"'], "run=missing/*: no folder matches"),
         (["run=[]"], "run=[]: give the folder of a run or a sweep, or a list of them"),
         (["run=empty"], "run=empty: no runs found"),
-        (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),
-        (
-            ["run=some", "+hydra.callbacks.comparison.z=1"],
-            "hydra.callbacks.comparison.z is unknown: choose x",
-        ),
+        (["run=some", "++tags=a"], "tags=a: give a list, as in 'tags=[a]'"),
     ],
 )
 def test_what_is_no_folder_of_runs_is_said_in_one_line(

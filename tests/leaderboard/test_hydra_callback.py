@@ -194,6 +194,7 @@ def test_a_sweep_with_axes_draws_a_picture(command) -> None:
     ("options", "said"),
     [
         (["x=scoring"], "x needs y"),
+        (["title=[Kernels]"], "title must be text"),
         (["x=data.trainsize", "y=test/mse"], "data.trainsize is not an option, a group or a metric"),
         (["x=scoring", "y=test/accuracy"], "no job has the metric test/accuracy: choose fit/"),
     ],

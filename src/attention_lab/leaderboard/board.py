@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.option_ranges import check_pictures_format
+from attention_lab.commandline.option_ranges import check_labels, check_pictures_format
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import draw_axes, draw_board
@@ -37,6 +37,7 @@ def leaderboard(config: DictConfig) -> None:
         LabError: `run` is not a folder, or it contains no runs.
     """
     check_pictures_format(config)
+    check_labels(config)
     folders = given_folders(config)
     jobs, tags = find_runs(folders), list(config.tags or [])
     if jobs and tags:
@@ -168,11 +169,14 @@ def _known(jobs: Sequence[Job]) -> list[str]:
 
 
 def _check(jobs: Sequence[Job], view: View) -> None:
-    """Raise LabError if no run has a metric of the view; data sets without it use another one."""
+    """Raise LabError if no run has a metric or an axis of the view; data sets without it use another one."""
     known = _known(jobs)
     for name in (view.y, view.x if view.x is not None and "/" in view.x else None):
         if jobs and name is not None and name not in known:
             raise LabError(f"{OPTIONS}: no job has the metric {name}: choose {', '.join(known)}")
+    for name in (view.x, view.group):
+        if jobs and name is not None and all(job.value(name) is None for job in jobs):
+            raise LabError(f"{OPTIONS}: {name} is not an option, a group or a metric of these runs")
 
 
 def _draw(

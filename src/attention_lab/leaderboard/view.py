@@ -41,13 +41,19 @@ class View:
         """Make the view from the options of `hydra.callbacks.comparison`.
 
         Raises:
-            LabError: an option is unknown.
+            LabError: an option is unknown, or not text; `also` may be a list of texts.
         """
-        given = {str(name): value for name, value in options.items() if name != "_target_"}
-        for name in given:
+        named = ((str(name), value) for name, value in options.items() if name != "_target_")
+        given = {name: value for name, value in named if value not in (None, "")}
+        also = given.get("also", ())
+        given["also"] = tuple(also) if isinstance(also, Sequence) and not isinstance(also, str) else (also,)
+        for name, value in given.items():
             if name not in cls.__dataclass_fields__:
                 raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
-        return cls(**{**given, "also": tuple(given.get("also") or ())})
+            if not all(isinstance(one, str) for one in (value if name == "also" else [value])):
+                right = "metrics, as in [fit/seconds]" if name == "also" else "text"
+                raise LabError(f"{OPTIONS}.{name} must be {right}")
+        return cls(**given)
 
 
 def choose_view(folders: Sequence[Path]) -> View:
