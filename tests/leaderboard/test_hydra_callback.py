@@ -141,10 +141,10 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
 
 
 def test_a_failed_job_of_a_stage_without_metrics_fails_the_sweep(command) -> None:
-    done = command("-m", "experiment=scaling", "theorem.sizes=[4,256]", "theorem.draws=200,1", "pictures=0")
+    done = command("-m", "experiment=scaling", "theorem.sizes=[4,256]", "theorem.draws=200,1")
     assert done.status == 1
     (error,) = done.err.splitlines()
-    assert error.startswith("Error: 1 of 2 jobs failed (") and "theorem.draws=1 " in error
+    assert error.startswith("Error: 1 of 2 jobs failed (") and "theorem.draws=1)" in error
     assert error.endswith("): theorem.keys=32, theorem.draws=1: each must be at least 2")
 
 

@@ -76,7 +76,11 @@ STAGES_OF_OPTION = {
     "ckpt_path": ("fit", "test", "predict", "export"),
     "export": ("export",),
     "inputs": ("predict",),
+    "monitor.metric": ("fit", "test"),
+    "pictures": ("fit", "test"),
+    "pictures_format": ("fit", "test", "predict", "leaderboard"),
     "run": ("report", "leaderboard"),
+    "tags": ("fit", "test", "predict", "export", "leaderboard", "theorem"),
 }
 """The stages that read an option; others would ignore it."""
 
