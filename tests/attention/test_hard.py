@@ -144,6 +144,10 @@ def test_baselines_that_cannot_be(options: dict[str, Any], message: str) -> None
         Hard(**options)
 
 
+def test_a_baseline_may_be_true_or_false() -> None:
+    assert [Hard(baseline=given).baseline for given in (True, False)] == ["moving_average", "none"]
+
+
 def test_the_bound_is_below_the_log_likelihood() -> None:
     _, likelihood, p = _problem()
     assert bound(p, likelihood) < marginal(p, likelihood)

@@ -21,6 +21,17 @@ from attention_lab.attention import (
 from attention_lab.attention.memory import Memory, check_memory, check_query
 
 
+def test_only_memories_without_a_mask_are_extended() -> None:
+    attention = Attention(Dot(2, 2))
+    key, query = torch.randn(3, 5, 2), torch.randn(3, 4, 2)
+    whole, parts = attention.remember(key), [attention.remember(part) for part in key.split((2, 3), 1)]
+    assert torch.equal(attention(query, parts[0].extend(parts[1])), attention(query, whole))
+    masked = attention.remember(key, mask=torch.arange(5).expand(3, 1, 5) < 3)
+    for one, other in ((masked, whole), (whole, masked)):
+        with pytest.raises(ValueError, match="a memory with a mask cannot be extended"):
+            one.extend(other)
+
+
 def test_a_memory_whose_mask_all_examples_share_can_be_selected_from() -> None:
     attention = Attention(Dot(2, 2))
     key, query = torch.randn(3, 5, 2), torch.randn(3, 4, 2)
