@@ -1,6 +1,7 @@
 """What Hydra rejects is reported in one line, too."""
 
 import pytest
+from hydra.errors import HydraException
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,9 @@ def test_an_error_of_hydra(arguments: str, message: str, command) -> None:
     assert done.status == 1
     (line,) = done.err.splitlines()
     assert line.startswith(f"Error: {message}")
+
+
+def test_a_complete_stack_trace_can_be_asked_for(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(HydraException, match="merging override"):
+        command("hydra.mode=test")

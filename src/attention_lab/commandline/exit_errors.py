@@ -1,5 +1,6 @@
 """End the program with one line instead of a traceback."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ def errors_in_one_line() -> Iterator[None]:
     except LabError as error:
         sys.exit(console_message("Error", error))
     except (HydraException, OmegaConfBaseException) as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":  # as in Hydra, the complete stack trace
+            raise
         sys.exit(console_message("Error", _reason(error)))
 
 
