@@ -35,3 +35,14 @@ def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
         assert wrong.err == "Error: trainer.detect_anomaly=0.5 must be true or false\n"
         unknown = command(*given, "+trainer.max_step=1")
         assert "trainer.max_step is not an option of Trainer: did you mean trainer.max_steps?" in unknown.err
+
+
+def test_pictures_is_the_number_of_inputs_with_heatmaps(command) -> None:
+    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.hidden_size=4"]
+    fitted = command("model=seq2seq", "data=reverse", *sizes, "trainer.max_epochs=1", "pictures=0")
+    for pictures in (0, 2):
+        given = f"ckpt_path={fitted.folder}", "inputs=[abc,bca,cab]", f"pictures={pictures}"
+        done = command("stage=predict", *given)
+        names = {path.name.split("_")[1] for path in done.folder.glob("attention/*.png")}
+        assert names == set(["abc", "bca"][:pictures])
+        assert done.err == (f"Heatmaps of 2 of 3 inputs: {done.folder / 'attention'}\n" if pictures else "")

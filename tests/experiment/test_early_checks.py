@@ -63,7 +63,10 @@ MORE_MISTAKES = [
         "ckpt_path is for stage=fit or stage=test or stage=predict or stage=export, not stage=report",
     ),
     ("stage=leaderboard run=a monitor.metric=test/loss", "monitor.metric is for stage=fit or stage=test"),
-    ("stage=predict ckpt_path=a.ckpt pictures=0", "pictures is for stage=fit or stage=test, not"),
+    (
+        "stage=export ckpt_path=a.ckpt pictures=0",
+        "pictures is for stage=fit or stage=test or stage=predict, ",
+    ),
     ("experiment=scaling pictures_format=svg", "pictures_format is for stage=fit or stage=test"),
     ("stage=report run=logs tags=[a]", "tags is for stage=fit or stage=test or "),
     ("experiment=scaling run=logs", "run is for stage=report or stage=leaderboard, not stage=theorem"),

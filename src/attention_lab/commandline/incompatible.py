@@ -77,7 +77,7 @@ STAGES_OF_OPTION = {
     "export": ("export",),
     "inputs": ("predict",),
     "monitor.metric": ("fit", "test"),
-    "pictures": ("fit", "test"),
+    "pictures": ("fit", "test", "predict"),
     "pictures_format": ("fit", "test", "predict", "leaderboard"),
     "run": ("report", "leaderboard"),
     "tags": ("fit", "test", "predict", "export", "leaderboard", "theorem"),

@@ -54,9 +54,6 @@ from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ESCAPES, console_message, counted, without_controls
 from attention_lab.writing import write_atomically
 
-PICTURES = 20
-"""The largest number of inputs for which `stage=predict` writes heatmaps."""
-
 
 def fit(config: DictConfig) -> float | None:
     """Train, then test the best checkpoint; returns the best monitored value.
@@ -129,7 +126,7 @@ def test(config: DictConfig) -> None:
 
 
 def predict(config: DictConfig) -> None:
-    """Print the output for each of `inputs`; write `predictions.tsv` and heatmaps of the first few.
+    """Print the output for each of `inputs`; write `predictions.tsv` and heatmaps of the first `pictures`.
 
     An empty input has an empty output, except for a language model, which continues it.
     """
@@ -145,10 +142,11 @@ def predict(config: DictConfig) -> None:
         table = prediction_table(trained, lines, readable)
     print(table, end="", flush=True)
     write_atomically(folder / PREDICTIONS, table)
-    drawn = list(readable.values())[:PICTURES]
+    drawn = list(readable.values())[: plain["pictures"]]
     paths = save_pictures(trained.observe(drawn), folder / HEATMAPS, plain["pictures_format"])
     if paths:
-        print(f"Heatmaps of {counted(len(drawn), 'input')}: {paths[0].parent}", file=sys.stderr)
+        some = f"{len(drawn)} of " if len(drawn) < len(readable) else ""
+        print(f"Heatmaps of {some}{counted(len(readable), 'input')}: {paths[0].parent}", file=sys.stderr)
 
 
 def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:
