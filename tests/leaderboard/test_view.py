@@ -37,6 +37,7 @@ def test_a_single_metric_more_needs_no_list(command: Command, tmp_path: Path) ->
     [
         ("hydra.callbacks.comparison.y=test/no", ": no job has the metric test/no: choose"),
         ("+hydra.callbacks.comparison.z=1", ".z is unknown: choose x"),
+        ("+hydra.callbacks.comparison.z=null", ".z is unknown: choose x"),
         ("hydra.callbacks.comparison.title=2", ".title must be text"),
         ("hydra.callbacks.comparison.also=[[a]]", ".also must be metrics, as in [fit/seconds]"),
         (

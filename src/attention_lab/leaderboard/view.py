@@ -43,13 +43,14 @@ class View:
         Raises:
             LabError: an option is unknown, or not text; `also` may be a list of texts.
         """
-        named = ((str(name), value) for name, value in options.items() if name != "_target_")
-        given = {name: value for name, value in named if value not in (None, "")}
+        named = {str(name): value for name, value in options.items() if name != "_target_"}
+        for name in named:
+            if name not in cls.__dataclass_fields__:
+                raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
+        given = {name: value for name, value in named.items() if value not in (None, "")}
         also = given.get("also", ())
         given["also"] = tuple(also) if isinstance(also, Sequence) and not isinstance(also, str) else (also,)
         for name, value in given.items():
-            if name not in cls.__dataclass_fields__:
-                raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
             if not all(isinstance(one, str) for one in (value if name == "also" else [value])):
                 right = "metrics, as in [fit/seconds]" if name == "also" else "text"
                 raise LabError(f"{OPTIONS}.{name} must be {right}")
