@@ -1,11 +1,13 @@
-"""The output of stage=predict for empty inputs, without attention, and with wrong options of the trainer."""
+"""The output of stage=predict for empty inputs, its heatmaps, models without attention, and wrong options."""
 
 from pathlib import Path
 
+TINY = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "trainer.max_epochs=1"]
+SEQ2SEQ = ["model=seq2seq", "data=reverse", *TINY, "model.hidden_size=4", "pictures=0"]
+
 
 def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
-    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.hidden_size=4"]
-    fitted = command("model=seq2seq", "data=reverse", *sizes, "trainer.max_epochs=1", "pictures=0")
+    fitted = command(*SEQ2SEQ)
     lines = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abc,zzz]").out.splitlines()
     words = tmp_path / "words.txt"
     words.write_text("abc\n\n \nzzz\n")
@@ -23,9 +25,8 @@ def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
 
 
 def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
-    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.d_model=4"]
-    options = ["model=cnn", "data=motifs", *sizes, "model.layers=1", "model.readout=mean"]
-    fitted = command(*options, "trainer.max_epochs=1")
+    options = ["model=cnn", "data=motifs", *TINY, "model.d_model=4", "model.layers=1", "model.readout=mean"]
+    fitted = command(*options)
     done = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abcabc,bcabca]")
     assert (done.status, done.err) == (0, "")
     assert [line.partition("\t")[0] for line in done.out.splitlines()] == ["abcabc", "bcabca"]
@@ -38,8 +39,7 @@ def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
 
 
 def test_pictures_is_the_number_of_inputs_with_heatmaps(command) -> None:
-    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.hidden_size=4"]
-    fitted = command("model=seq2seq", "data=reverse", *sizes, "trainer.max_epochs=1", "pictures=0")
+    fitted = command(*SEQ2SEQ)
     for pictures in (0, 2):
         given = f"ckpt_path={fitted.folder}", "inputs=[abc,bca,cab]", f"pictures={pictures}"
         done = command("stage=predict", *given)

@@ -28,21 +28,22 @@ def errors_in_one_line() -> Iterator[None]:
     except (HydraException, OmegaConfBaseException) as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":  # as in Hydra, the complete stack trace
             raise
-        sys.exit(console_message("Error", _reason(error)))
+        sys.exit(console_message("Error", reason_of(error)))
 
 
-def _reason(error: HydraException | OmegaConfBaseException) -> str:
-    """What an error of Hydra or OmegaConf says, without the lines about its types."""
-    if isinstance(error, OmegaConfBaseException):
-        return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
-    if error.__cause__ is None:
-        return one_line(error).removeprefix("Error: ")
-    return f"{first_line(error).removeprefix('Error ').removesuffix(':')}: {first_line(error.__cause__)}"
+def reason_of(error: Exception) -> str:
+    """What an error says, without the lines that Hydra and OmegaConf add about their types."""
+    if isinstance(error, HydraException):
+        if error.__cause__ is None:
+            return one_line(error).removeprefix("Error: ")
+        return f"{first_line(error).removeprefix('Error ').removesuffix(':')}: {first_line(error.__cause__)}"
+    option = error.full_key if isinstance(error, OmegaConfBaseException) else None
+    return f"{option}: {first_line(error)}" if option else first_line(error)
 
 
 @cache
 def shorten_reports() -> None:
-    """Let Hydra report its own errors in one line, such as an override that cannot be merged."""
+    """Let Hydra report its own errors in one line, too, where it catches them before `main` could."""
     report = utils.run_and_report
 
     def run_and_report(func: Any) -> Any:

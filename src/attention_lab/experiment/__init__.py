@@ -14,8 +14,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_lab.commandline.exit_errors import reason_of
 from attention_lab.commandline.other_names import meant_by
-from attention_lab.errors import LabError, PrunedError, Stopped, first_line
+from attention_lab.errors import LabError, PrunedError, Stopped
 from attention_lab.run_files import PRUNED
 from attention_lab.text_tables import console_message
 from attention_lab.writing import write_atomically
@@ -92,8 +93,7 @@ def _end_with(error: LabError | OmegaConfBaseException, config: DictConfig, fold
     from attention_lab.interruption.signals import is_rank_zero
     from attention_lab.runs import recorded_failures, run_folder, started
 
-    option = error.full_key if isinstance(error, OmegaConfBaseException) else None
-    reason = f"{option}: {first_line(error)}" if option else first_line(error)
+    reason = reason_of(error)
     message = console_message("Error", reason)
     if HydraConfig.get().mode != RunMode.RUN:
         # A sweep continues after this exception, but not after SystemExit.

@@ -48,13 +48,14 @@ class View:
             if name not in cls.__dataclass_fields__:
                 raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
         given = {name: value for name, value in named.items() if value not in (None, "")}
-        also = given.get("also", ())
-        given["also"] = tuple(also) if isinstance(also, Sequence) and not isinstance(also, str) else (also,)
+        also = given.pop("also", ())
+        also = (also,) if isinstance(also, str) or not isinstance(also, Sequence) else tuple(also)
         for name, value in given.items():
-            if not all(isinstance(one, str) for one in (value if name == "also" else [value])):
-                right = "metrics, as in [fit/seconds]" if name == "also" else "text"
-                raise LabError(f"{OPTIONS}.{name} must be {right}")
-        return cls(**given)
+            if not isinstance(value, str):
+                raise LabError(f"{OPTIONS}.{name} must be text")
+        if not all(isinstance(one, str) for one in also):
+            raise LabError(f"{OPTIONS}.also must be metrics, as in [fit/seconds]")
+        return cls(**given, also=also)
 
 
 def choose_view(folders: Sequence[Path]) -> View:
