@@ -14,12 +14,12 @@ from attention_lab.attention.recorder import Examples, Recorder, Selection, indi
 from attention_lab.attention.recording.flex import watched_flex_attention
 from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.functions import RecordingMode
-from attention_lab.attention.recording.hugging_face import watched_interface
+from attention_lab.attention.recording.libraries.hugging_face import watched_interface
+from attention_lab.attention.recording.libraries.torch_modules import torch_forwards
+from attention_lab.attention.recording.libraries.x_transformers import x_transformers_forwards
 from attention_lab.attention.recording.missed_attention import missed_attention_named
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session, compiled_method
-from attention_lab.attention.recording.torch_modules import torch_forwards
-from attention_lab.attention.recording.x_transformers import x_transformers_forwards
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.recording.function_modes import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.fused import autocast
-from attention_lab.attention.recording.hugging_face import asked
+from attention_lab.attention.recording.libraries.hugging_face import asked
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
