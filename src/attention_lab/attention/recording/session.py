@@ -10,12 +10,12 @@ from types import FrameType
 import torch
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen, keys_seen_by_caller
+from attention_lab.attention.recording.chosen_modules import ChosenModules
 from attention_lab.attention.recording.results import Recording, four_dimensional
 from attention_lab.attention.recording.site import (
     CALL_MODULE,
@@ -27,19 +27,6 @@ from attention_lab.attention.recording.site import (
     with_images,
 )
 from attention_lab.attention.recording.weights import KernelCall, without_nan
-
-_MOST_TOLD = 20  # names in an error
-
-
-def _list_of_names(names: object) -> tuple[str, ...]:
-    """The names given; raises TypeError if they are not strings in a collection."""
-    if isinstance(names, str) or not isinstance(names, Collection):
-        example = f", such as [{names!r}]" if isinstance(names, str) else ""
-        raise TypeError(f"recording(names=...) takes a list of names{example}, not {kind_of(names)}")
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"recording(names=...) takes a list of names, not of {kind_of(name)}")
-    return tuple(names)
 
 
 class Session:
@@ -57,8 +44,8 @@ class Session:
         self._recorders: dict[str, Recorder] = {}
         self.model = model
         self.selection = selection
-        self._names = None if names is None else _list_of_names(names)
         self._modules = {id(module): (name, module) for name, module in model.named_modules()}
+        self._chosen = ChosenModules("recording", names, dict(self._modules.values()))
         ours = [one for one in model.modules() if type(one).__module__.startswith("attention_lab.")]
         inside = [part for one in model.modules() if isinstance(one, Attention) for part in one.modules()]
         self._own = {id(one) for one in (*ours, *inside)}  # their calls of kernels are not recorded
@@ -67,23 +54,6 @@ class Session:
         self._warned: set[str] = set()
         self._hidden: set[str] = set()
         self.gates: set[str] = set()
-        self._check_names()
-
-    def _check_names(self) -> None:
-        """Reject names that match no module; the error lists the modules inside the last existing parent."""
-        known = dict(self._modules.values())
-        for name in self._names or ():
-            if name in known:
-                continue
-            parent = name.rpartition(".")[0]
-            while parent not in known:
-                parent = parent.rpartition(".")[0]
-            start = f"{parent}." if parent else ""
-            inside = [one for one in known if one.startswith(start) and one != parent]
-            children = list(dict.fromkeys(start + one[len(start) :].split(".")[0] for one in inside))
-            there = ", ".join(children[:_MOST_TOLD]) + (", ..." if len(children) > _MOST_TOLD else "")
-            where = f"{parent!r}" if parent else "the model"
-            raise KeyError(f"{name}: no module has this name; the modules in {where} are {there or 'none'}")
 
     @property
     def calls(self) -> int:
@@ -124,9 +94,7 @@ class Session:
 
     def wants(self, name: str) -> bool:
         """Whether a module is to be recorded: one that was named, or a part of it."""
-        if self._names is None:
-            return True
-        return any(not one or name == one or name.startswith(f"{one}.") for one in self._names)
+        return name in self._chosen
 
     def site_of(self, name: str | None, module: nn.Module) -> Site | None:
         """The site of a module that is being called; None if it is not to be recorded."""
