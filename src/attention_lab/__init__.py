@@ -1,8 +1,9 @@
 """attention-lab: train, see and compare attention mechanisms.
 
 `load` rebuilds a trained model from its checkpoint, `pretrained` returns one that comes with the package,
-`recording` gives the weights of every attention in any model, `show` draws them, and `MultiheadAttention`
-is a drop-in replacement for torch's. Each is imported on first use, so importing the package costs nothing.
+`recording` gives the weights of every attention in any model, `show` draws them, `replace_attention` puts any
+mechanism into a model, and `MultiheadAttention` is a drop-in replacement for torch's. Each is imported on
+first use, so importing the package costs nothing.
 """
 
 from importlib import import_module
@@ -10,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attention_lab.attention.recording import recording
+    from attention_lab.attention.replacing import replace_attention
     from attention_lab.attention.torch_multihead import MultiheadAttention
     from attention_lab.experiment.checkpoints import load
     from attention_lab.inference.pretrained import pretrained
     from attention_lab.notebook import show
 
-__all__ = ["MultiheadAttention", "load", "pretrained", "recording", "show"]
+__all__ = ["MultiheadAttention", "load", "pretrained", "recording", "replace_attention", "show"]
 
 _HOMES = {
     "MultiheadAttention": "attention_lab.attention.torch_multihead",
     "load": "attention_lab.experiment.checkpoints",
     "pretrained": "attention_lab.inference.pretrained",
     "recording": "attention_lab.attention.recording",
+    "replace_attention": "attention_lab.attention.replacing",
     "show": "attention_lab.notebook",
 }
 

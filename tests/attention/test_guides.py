@@ -1,14 +1,13 @@
 """The guides' examples of parts of one's own, and of an attention inside a model of transformers."""
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from attention_lab.attention import Attention, Band, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -48,41 +47,19 @@ def test_a_normaliser_and_a_pooling() -> None:
 
 
 def test_in_a_model_of_transformers() -> None:
-    transformers = pytest.importorskip("transformers")
-    masks = pytest.importorskip("transformers.masking_utils")
-    try:
-        model = _defined("library.md", "own_attention")["model"].eval()
-        mask = torch.tensor([[1] * 5, [1, 1, 0, 0, 0]])
-        with torch.no_grad(), recording(model) as weights:
-            model(torch.zeros(2, 5, dtype=torch.int64), attention_mask=mask)
-    finally:
-        transformers.AttentionInterface._global_mapping.pop("own", None)
-        masks.AttentionMaskInterface._global_mapping.pop("own", None)
-    name = "encoder.layer.1.attention.self.own"
+    pytest.importorskip("transformers")
+    found = _defined("library.md", "replace_attention(model")
+    assert list(found["new"]) == [f"encoder.layer.{layer}.attention.self" for layer in (0, 1)]
+    mask = torch.tensor([[1] * 5, [1, 1, 0, 0, 0]])
+    with torch.no_grad(), recording(found["model"].eval()) as weights:
+        found["model"](torch.zeros(2, 5, dtype=torch.int64), attention_mask=mask)
+    name = "encoder.layer.1.attention.self.mechanism"
     assert weights[name].shape == (2, 4, 5, 5) and not weights[name][1, ..., 2:].any()
 
 
-def test_in_a_decoder_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
-    transformers = pytest.importorskip("transformers")
-    masks = pytest.importorskip("transformers.masking_utils")
-    own = _defined("library.md", "own_decoder_attention")["own_decoder_attention"]
-    monkeypatch.setitem(transformers.AttentionInterface._global_mapping, "own", own)
-    monkeypatch.setitem(masks.AttentionMaskInterface._global_mapping, "own", masks.sdpa_mask)
-    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 16}
-    model = transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(num_hidden_layers=2, vocab_size=20, **sizes)
-    )
-    mechanism = Mechanism(ScaledDot, window=partial(Band, width=2))
-    for module in model.modules():
-        if type(module).__name__ == "LlamaAttention":
-            module.own = mechanism(4, 4, heads=4)
-    model.set_attn_implementation("own")
-    options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
-    steps = {"return_dict_in_generate": True, "output_logits": True}
-    found = model.eval().generate(torch.randint(3, 20, (3, 6)), **options, **steps)
-    with torch.no_grad():
-        wanted = model(found.sequences).logits[:, 5:-1]
-    assert torch.allclose(torch.stack(found.logits, 1), wanted, atol=1e-5)
+def test_a_copy_of_torchs_layer() -> None:
+    found = _defined("library.md", "from_torch(trained")
+    assert torch.equal(found["copy"].in_proj_weight, found["trained"].in_proj_weight)
 
 
 def test_generating_step_by_step() -> None:

@@ -20,6 +20,7 @@ from attention_lab.attention.normalizers import (
 )
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft, drawing
 from attention_lab.attention.recording import Recording, recording
+from attention_lab.attention.replacing import replace_attention
 from attention_lab.attention.scores import (
     Additive,
     Boxcar,
@@ -88,4 +89,5 @@ __all__ = [
     "lengths_mask",
     "masked_softmax",
     "recording",
+    "replace_attention",
 ]

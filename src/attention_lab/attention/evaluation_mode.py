@@ -1,7 +1,8 @@
-"""Run a module temporarily in evaluation mode."""
+"""Run a module temporarily in evaluation mode, on any inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from torch import nn
 
@@ -16,3 +17,10 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+
+
+def arguments_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the keyword arguments in a mapping of the latter, a tuple of the former, or one."""
+    if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):
+        return (), {name: inputs[name] for name in inputs}
+    return inputs if isinstance(inputs, tuple) else (inputs,), {}

@@ -5,11 +5,12 @@ dimensions as the weights. Without heads, `[B, 1, K]` hides padding from every q
 `[B, 1, 1, K]`, that is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` gives the full rule.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.transforms import has_values
@@ -77,6 +78,23 @@ def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
     values.
     """
     return mask.device.type == "cpu" and has_values(mask) and bool(mask.all())
+
+
+def mask_and_bias(
+    added: Float[Tensor, "..."], lowest: float = -math.inf
+) -> tuple[Bool[Tensor, "..."], Float[Tensor, "..."] | None]:
+    """The keys that a mask which is added to the scores leaves visible, and what it adds to their scores.
+
+    Args:
+        added: the mask; at most `lowest` for a hidden key.
+        lowest: such as -inf.
+
+    Returns:
+        The mask, True = attend, and the bias, 0 for hidden keys; None if it is 0 for all.
+    """
+    hidden = added <= lowest
+    bias = added.masked_fill(hidden, 0.0)  # finite, so that rows without a key have gradients
+    return ~hidden, bias if bias.requires_grad or not keeps_all(bias == 0) else None
 
 
 def causal_mask(

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism, check_mechanism
-from attention_lab.attention.masks import causal_mask, keeps_all, lengths_mask
+from attention_lab.attention.masks import causal_mask, lengths_mask, mask_and_bias
 from attention_lab.attention.part_checks import check_torch_module
 from attention_lab.attention.scores import ScaledDot
 
@@ -199,13 +199,14 @@ class MultiheadAttention(nn.MultiheadAttention):
             parts.append(given.view(*shape, *lengths))
         mask = bias = None
         for part in parts:
-            keep = ~part if part.dtype == torch.bool else part != -torch.inf
+            if part.dtype == torch.bool:
+                keep, added = ~part, None
+            else:
+                keep, added = mask_and_bias(part)
             mask = keep if mask is None else mask & keep
-            if part.dtype != torch.bool:
-                # -inf hides a key, as True does; the rest is finite, so that empty rows have gradients.
-                added = part.masked_fill(~keep, 0.0).to(query.dtype)
-                if added.requires_grad or not keeps_all(added == 0):
-                    bias = added if bias is None else bias + added
+            if added is not None:
+                added = added.to(query.dtype)
+                bias = added if bias is None else bias + added
         if appended:  # otherwise padding would only copy
             mask = None if mask is None else F.pad(mask, (0, appended), value=True)
             bias = None if bias is None else F.pad(bias, (0, appended))

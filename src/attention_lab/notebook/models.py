@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
-from attention_lab.attention.evaluation_mode import evaluation_mode
+from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
 from attention_lab.notebook.matching import Labels, Side, labels_of_examples
 
 _SOURCE, _TARGET = "input_ids", ("decoder_input_ids", "labels")
@@ -41,12 +41,7 @@ def record_model(
             "show(model, inputs): the inputs are text, but a model takes tensors: "
             'give tokenizer(text, return_tensors="pt")'
         )
-    arguments: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = {}
-    if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):
-        named = {name: inputs[name] for name in inputs}
-    else:
-        arguments = tuple(inputs) if isinstance(inputs, tuple) else (inputs,)
+    arguments, named = arguments_of(inputs)
     options: dict[str, Any] = {"names": names, **({"heads": heads} if heads is not None else {})}
     with evaluation_mode(model), torch.no_grad(), recording(model, **options) as weights:
         model(*arguments, **named)

@@ -242,6 +242,15 @@ ARCHITECTURES = {
 }
 
 
+def strong(model: Any) -> Any:
+    """The model with weights large enough for attention that is far from uniform."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.25)
+    return model
+
+
 @contextmanager
 def in_float64() -> Iterator[None]:
     """Eager attention that casts its scores to float32 computes in float64 instead."""

@@ -1,0 +1,127 @@
+"""`replace_attention`: any mechanism in a model that was written elsewhere."""
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from attention_lab.argument_checks import kind_of
+from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
+from attention_lab.attention.recording.chosen_modules import ChosenModules
+from attention_lab.attention.replacing.hugging_face import (
+    PART,
+    found_calls,
+    new_attention,
+    use_mechanisms,
+)
+from attention_lab.attention.torch_multihead import MultiheadAttention
+
+
+class _Replacement(NamedTuple):
+    """A new part of a module.
+
+    Attributes:
+        name: the name in the model of the module whose attention is replaced.
+        holder: the module that holds the part.
+        part: the name of the part in its holder.
+        new: the new part.
+        attention: the new attention, which is the part or within it.
+    """
+
+    name: str
+    holder: nn.Module
+    part: str
+    new: nn.Module
+    attention: Attention
+
+
+def replace_attention(
+    model: nn.Module,
+    mechanism: Mechanism,
+    inputs: Any = None,
+    *,
+    names: Collection[str] | None = None,
+) -> dict[str, Attention]:
+    """Put a mechanism in place of each attention of a model, which keeps everything else, also its weights.
+
+    Example:
+        replace_attention(model, Mechanism(ScaledDot, normalizer=Entmax15))
+
+    This replaces `softmax(score(query, key), mask) value` in each `torch.nn.MultiheadAttention`, and in each
+    attention of a `transformers` model that uses the library's attention interface, as most do. Projections,
+    masks, rotary and other positions, biases, dropout, caches and `generate` remain those of the model, and
+    `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as before, up to
+    rounding, with its own scale of the scores.
+
+    The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
+    optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
+    then call `load_state_dict`. `model.set_attn_implementation("sdpa")` restores that of `transformers`.
+
+    Args:
+        model: the model; it is changed in place.
+        mechanism: makes the new attentions, from the sizes and the number of the heads.
+        inputs: what a `transformers` model is run on once to see where it attends: a mapping of keyword
+            arguments, a tuple of positional ones, or a single one. By default, its `dummy_inputs`.
+        names: names of the modules whose attention is replaced, with all modules inside them; None for all.
+
+    Returns:
+        The new attentions, by the name of the module that each belongs to.
+
+    Raises:
+        TypeError: the model is not a module, or contains a subclass of torch's attention; `mechanism` is not
+            a `Mechanism`.
+        KeyError: the model has no module of that name.
+        ValueError: there is no attention to replace, the model cannot run on the inputs, or its attention
+            has a soft cap or sinks, which a mechanism would drop.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"replace_attention takes a torch.nn.Module, not {kind_of(model)}")
+    check_mechanism(mechanism)
+    chosen = ChosenModules("replace_attention", names, dict(model.named_modules()))
+    replacements = [
+        *_in_torch(model, mechanism, chosen),
+        *_in_transformers(model, mechanism, chosen, inputs),
+    ]
+    if not replacements:
+        raise ValueError(
+            f"{type(model).__name__} has no attention that can be replaced: it needs a "
+            "torch.nn.MultiheadAttention, or a transformers model that uses the attention interface"
+        )
+    for _, holder, part, new, _ in replacements:
+        setattr(holder, part, new)
+    use_mechanisms(model)
+    return {one.name: one.attention for one in replacements}
+
+
+def _in_torch(model: nn.Module, mechanism: Mechanism, chosen: ChosenModules) -> Iterator[_Replacement]:
+    """Replacements of torch's modules, wherever they are held."""
+    holders = [(one, part, held) for one in model.modules() for part, held in one._modules.items()]
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.MultiheadAttention) or name not in chosen:
+            continue
+        if type(module) is MultiheadAttention:
+            size = module.head_dim
+            attention = mechanism(size, size, module.num_heads, module.dropout).to(module.out_proj.weight)
+            yield _Replacement(name, module, "attention", attention.train(module.training), attention)
+            continue
+        if type(module) is not nn.MultiheadAttention:
+            raise TypeError(f"{name or 'the model'} is {kind_of(module)}, which may compute something else")
+        if module is model:
+            raise TypeError(
+                "the model is the attention itself: use MultiheadAttention.from_torch(model, mechanism)"
+            )
+        new = MultiheadAttention.from_torch(module, mechanism)
+        for holder, part, held in holders:
+            if held is module:
+                yield _Replacement(name, holder, part, new, new.attention)
+
+
+def _in_transformers(
+    model: nn.Module, mechanism: Mechanism, chosen: ChosenModules, inputs: Any
+) -> Iterator[_Replacement]:
+    """New parts of the modules that call the attention interface of transformers."""
+    names = {module: name for name, module in model.named_modules()}
+    for module, call in found_calls(model, inputs).items():
+        if names[module] in chosen:
+            attention = new_attention(module, call, mechanism)
+            yield _Replacement(names[module], module, PART, attention, attention)

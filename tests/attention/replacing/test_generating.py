@@ -1,0 +1,78 @@
+"""Models of transformers with any mechanism generate the same with a cache as without."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from architectures import LENGTH, SHARED, SMALL, WORDS, strong
+from torch import Tensor
+
+from attention_lab import replace_attention
+from attention_lab.attention import Additive, Band, Mechanism, ScaledDot, Sparsemax
+
+SAME = Mechanism(ScaledDot)
+BAND = Mechanism(ScaledDot, window=partial(Band, width=2))
+
+
+def _generator(name: str, **options: Any) -> Any:
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**SMALL, **WORDS, **SHARED, **options)
+    return strong(getattr(transformers, f"{name}ForCausalLM")._from_config(config).eval())
+
+
+def _generate(model: Any, **options: Any) -> Tensor:
+    prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
+    real = torch.ones_like(prompt)
+    real[0, :3] = 0  # padding on the left
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0} | options
+    tokens: Tensor = model.generate(prompt, attention_mask=real, disable_compile=True, **options)
+    return tokens
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", ["Llama", "Mistral"])
+@pytest.mark.parametrize("mechanism", [SAME, Mechanism(Additive), Mechanism(ScaledDot, normalizer=Sparsemax)])
+def test_generating_with_a_cache_gives_the_same_as_without(
+    name: str, mechanism: Mechanism, cache: str
+) -> None:
+    model = _generator(name, **({"sliding_window": 4} if name == "Mistral" else {}))
+    plain = _generate(model)
+    replace_attention(model, mechanism)
+    expected = _generate(model, use_cache=False)
+    assert torch.equal(_generate(model, cache_implementation=cache), expected)
+    assert torch.equal(plain, expected) == (mechanism is SAME)
+
+
+def test_a_static_cache_without_padding_is_still_empty_after_the_prompt() -> None:
+    model = _generator("Llama")
+    replace_attention(model, SAME)
+    prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "disable_compile": True}
+    tokens = [model.generate(prompt, cache_implementation=kind, **options) for kind in ("dynamic", "static")]
+    assert torch.equal(*tokens)
+
+
+def test_a_window_moves_with_the_steps_of_generating() -> None:
+    model = _generator("Llama")
+    replace_attention(model, BAND)
+    assert torch.equal(_generate(model), _generate(model, use_cache=False))
+    with pytest.raises(ValueError, match="Band needs a cache without empty places: leave cache_implem"):
+        _generate(model, cache_implementation="static")
+
+
+def test_a_window_over_a_source_needs_the_position_of_the_query() -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    model: Any = transformers.T5ForConditionalGeneration._from_config(config).eval()
+    new = replace_attention(model, BAND)
+    source, start = torch.randint(3, 60, (2, LENGTH)), {"decoder_start_token_id": 0}
+    assert model(source, decoder_input_ids=source[:, :5]).logits.isfinite().all()
+    with pytest.raises(ValueError, match="Band needs the position of the query, which is unknown in atten"):
+        model.generate(source, max_new_tokens=3, **start)
+    others = [name for name in new if "EncDecAttention" not in name]
+    assert len(others) == 4
+    model = transformers.T5ForConditionalGeneration._from_config(config).eval()
+    assert list(replace_attention(model, BAND, names=others)) == others
+    model.generate(source, max_new_tokens=3, **start)
