@@ -1,11 +1,13 @@
 """Masks, entry by entry: True = attend."""
 
+import math
+
 import pytest
 import torch
 
 from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.fast.transforms import under_vmap
-from attention_lab.attention.masks import check_lengths
+from attention_lab.attention.masks import check_lengths, mask_and_bias
 
 
 def _rows(mask: torch.Tensor) -> list[str]:
@@ -61,3 +63,22 @@ def test_leave_out() -> None:
 def test_whether_vmap_is_running_can_be_asked_in_compiled_code() -> None:
     compiled = torch.compile(lambda x: -x if under_vmap() else x, backend="eager", fullgraph=True)
     assert compiled(torch.ones(1)) == 1
+
+
+def test_a_mask_that_is_added_to_the_scores_is_split_into_a_mask_and_a_bias() -> None:
+    added = torch.tensor([0.5, -9000.0, -math.inf, -8999.0])
+    mask, bias = mask_and_bias(added, -9000.0)
+    assert mask.tolist() == [True, False, False, True]
+    assert bias is not None and bias.tolist() == [0.5, 0.0, 0.0, -8999.0]
+    mask, bias = mask_and_bias(added)
+    assert mask.tolist() == [True, True, False, True]
+
+
+def test_a_bias_of_zeros_is_kept_only_to_be_learned() -> None:
+    added = torch.tensor([0.0, -math.inf])
+    assert mask_and_bias(added)[1] is None
+    learned = added.clone().requires_grad_()
+    bias = mask_and_bias(learned)[1]
+    assert bias is not None
+    bias.sum().backward()  # type: ignore[no-untyped-call]
+    assert learned.grad is not None and learned.grad.tolist() == [1.0, 0.0]

@@ -22,6 +22,12 @@ def _generator(name: str, **options: Any) -> Any:
     return strong(getattr(transformers, f"{name}ForCausalLM")._from_config(config).eval())
 
 
+def _t5() -> Any:
+    torch.manual_seed(0)
+    config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=60)
+    return strong(transformers.T5ForConditionalGeneration._from_config(config).eval())
+
+
 def _generate(model: Any, **options: Any) -> Tensor:
     prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
     real = torch.ones_like(prompt)
@@ -45,11 +51,14 @@ def test_generating_with_a_cache_gives_the_same_as_without(
     assert torch.equal(plain, expected) == (mechanism is SAME)
 
 
-def test_a_static_cache_without_padding_is_still_empty_after_the_prompt() -> None:
-    model = _generator("Llama")
+@pytest.mark.parametrize("name", ["Llama", "T5"])
+def test_a_static_cache_without_padding_is_still_empty_after_the_prompt(name: str) -> None:
+    model = _t5() if name == "T5" else _generator("Llama")
     replace_attention(model, SAME)
     prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
     options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "disable_compile": True}
+    if name == "T5":
+        options |= {"decoder_input_ids": prompt[:, :4], "decoder_start_token_id": 0}
     tokens = [model.generate(prompt, cache_implementation=kind, **options) for kind in ("dynamic", "static")]
     assert torch.equal(*tokens)
 
@@ -63,9 +72,7 @@ def test_a_window_moves_with_the_steps_of_generating() -> None:
 
 
 def test_a_window_over_a_source_needs_the_position_of_the_query() -> None:
-    torch.manual_seed(0)
-    config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
-    model: Any = transformers.T5ForConditionalGeneration._from_config(config).eval()
+    model = _t5()
     new = replace_attention(model, BAND)
     source, start = torch.randint(3, 60, (2, LENGTH)), {"decoder_start_token_id": 0}
     assert model(source, decoder_input_ids=source[:, :5]).logits.isfinite().all()
@@ -73,6 +80,6 @@ def test_a_window_over_a_source_needs_the_position_of_the_query() -> None:
         model.generate(source, max_new_tokens=3, **start)
     others = [name for name in new if "EncDecAttention" not in name]
     assert len(others) == 4
-    model = transformers.T5ForConditionalGeneration._from_config(config).eval()
+    model = _t5()
     assert list(replace_attention(model, BAND, names=others)) == others
     model.generate(source, max_new_tokens=3, **start)

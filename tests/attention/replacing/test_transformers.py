@@ -61,6 +61,7 @@ def test_the_scaled_dot_product_leaves_a_model_as_it_is(name: str, padding: str)
     """In training with dropout, too: the random numbers are those of the model."""
     architecture = ARCHITECTURES[name]
     model, inputs = architecture.build(_path(name), 0.1), architecture.inputs(padding)
+    model.train(padding == "none")
     modes = {module: module.training for module in model.modules()}
     state = torch.get_rng_state()
     expected = _first(model(**inputs))
@@ -69,7 +70,8 @@ def test_the_scaled_dot_product_leaves_a_model_as_it_is(name: str, padding: str)
     torch.set_rng_state(state)
     torch.testing.assert_close(_first(model(**inputs)), expected, atol=2e-6, rtol=1e-4)
     for module in names:
-        assert isinstance(model.get_submodule(f"{module}.mechanism"), Attention)
+        attention = model.get_submodule(f"{module}.mechanism")
+        assert isinstance(attention, Attention) and attention.training == model.training
 
 
 @pytest.mark.slow

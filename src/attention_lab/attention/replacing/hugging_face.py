@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
 from attention_lab.attention.fast.transforms import has_values
-from attention_lab.attention.masks import keeps_all, mask_and_bias
+from attention_lab.attention.masks import mask_and_bias
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
 from attention_lab.attention.scores import ScaledDot
@@ -195,7 +195,11 @@ def attend(
     if earlier_only and key.shape[2] > queries:  # the rest of a static cache is still empty
         key, value = key[:, :, :queries], value[:, :, :queries]
         position_bias = None if position_bias is None else position_bias[..., :queries]
-    mask, bias = _mask_and_bias(attention_mask, position_bias)
+    mask, bias = attention_mask, position_bias
+    if mask is not None and mask.dtype != torch.bool:
+        mask, added = mask_and_bias(mask, LOWEST)
+        if added is not None:
+            bias = added if bias is None else bias + added
     offset = key.shape[2] - queries if causal else 0
     _check_positions(attention, queries, key.shape[2], mask, causal=bool(causal))
     _set_dropout(attention, dropout)
@@ -206,20 +210,6 @@ def attend(
     memory = attention.remember(key, value, mask, causal=earlier_only)
     context = attention(query, memory, offset=offset, bias=bias)
     return context.transpose(1, 2).contiguous(), None
-
-
-def _mask_and_bias(*added: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The mask, and the bias of the scores, in masks of both kinds and a bias."""
-    mask = bias = None
-    for one in added:
-        if one is None:
-            continue
-        kept, rest = (one, None) if one.dtype == torch.bool else mask_and_bias(one, LOWEST)
-        if mask is None or not keeps_all(kept):
-            mask = kept if mask is None else mask & kept
-        if rest is not None:
-            bias = rest if bias is None else bias + rest
-    return mask, bias
 
 
 def _check_positions(

@@ -1,0 +1,105 @@
+"""The function that models of transformers call: masks, positions and what it leaves as it was."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from architectures import ARCHITECTURES, SHARED, SMALL, WORDS, strong
+from many import build, inputs_of
+from torch import Tensor, nn
+
+from attention_lab import recording, replace_attention
+from attention_lab.attention import Attention, Mechanism, ScaledDot
+from attention_lab.attention.replacing.hugging_face import attend
+
+SAME = Mechanism(ScaledDot)
+
+
+def _llama() -> Any:
+    return strong(transformers.LlamaModel._from_config(transformers.LlamaConfig(**SMALL, **WORDS, **SHARED)))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_mask_of_four_dimensions_is_added_to_the_scores(bias: bool) -> None:
+    """Its lowest numbers hide a key: a query that sees none gets zeros, and the others a bias."""
+    model = _llama().eval()
+    tokens = torch.randint(3, 60, (2, 6))
+    seen = torch.ones(2, 1, 6, 6, dtype=torch.bool).tril()
+    seen[1, :, :, :2] = False
+    mask = torch.randn(2, 1, 6, 6) if bias else torch.zeros(2, 1, 6, 6)
+    mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
+    with torch.no_grad():
+        expected = model(tokens, attention_mask=mask)[0]
+        replace_attention(model, SAME)
+        with recording(model) as weights:
+            found = model(tokens, attention_mask=mask)[0]
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found[1, 2:], expected[1, 2:], atol=1e-5, rtol=1e-4)
+    for one in weights.values():
+        assert not one[1, :, :2].any() and not one[:, :, ~seen[0, 0]].any()
+
+
+class _Module(nn.Module):
+    """A module of transformers that attends."""
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.is_causal = causal
+        self.mechanism = Attention(ScaledDot(4, 4))
+
+
+@pytest.mark.parametrize("module_says", [False, True])
+@pytest.mark.parametrize("call_says", [None, False, True])
+def test_a_call_may_say_that_it_is_causal(module_says: bool, call_says: bool | None) -> None:
+    query, key, value = torch.randn(3, 2, 1, 5, 4)
+    context, _ = attend(_Module(module_says), query, key, value, None, is_causal=call_says)
+    causal = module_says if call_says is None else call_says
+    expected = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    torch.testing.assert_close(context, expected.transpose(1, 2))
+
+
+def test_a_bias_of_positions_and_one_in_the_mask_are_both_added() -> None:
+    query, key, value = torch.randn(3, 2, 1, 5, 4)
+    mask, positions = torch.randn(2, 2, 1, 5, 5)
+    for added in (mask, torch.zeros(2, 1, 5, 5)):
+        context, _ = attend(_Module(False), query, key, value, added, position_bias=positions)
+        expected = nn.functional.scaled_dot_product_attention(query, key, value, added + positions)
+        torch.testing.assert_close(context, expected.transpose(1, 2))
+
+
+def test_an_inner_model_runs_once_inside_the_outer_one() -> None:
+    config = transformers.BertConfig(**SMALL, **WORDS)
+    model = transformers.BertForSequenceClassification(config)
+    runs: list[Tensor] = []
+    model.bert.register_forward_hook(lambda module, inputs, output: runs.append(output[0]))
+    assert len(replace_attention(model, SAME)) == 2
+    assert len(runs) == 1
+
+
+def test_an_error_restores_the_configurations_within() -> None:
+    def fail(*sizes: Any, **options: Any) -> Any:
+        raise RuntimeError("no such score")
+
+    model: Any = build("moshi", "sdpa")
+    configs = [model.config, *(getattr(model.config, name) for name in model.config.sub_configs)]
+    before = [one._attn_implementation for one in configs]
+    assert len(configs) > 1
+    with pytest.raises(RuntimeError, match="no such score"):
+        replace_attention(model, Mechanism(fail), inputs_of("moshi", model, padding=False))
+    assert [one._attn_implementation for one in configs] == before
+
+
+def test_nothing_is_logged_about_a_model_that_cannot_change(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="BloomModel has no attention that can be replaced"):
+        replace_attention(build("bloom", "eager"), SAME)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_model_that_is_replaced_twice_has_the_last_mechanism() -> None:
+    model = ARCHITECTURES["BERT"].build("sdpa", 0.0)
+    first = replace_attention(model, SAME)
+    second = replace_attention(model, SAME)
+    assert list(first) == list(second)
+    for name, attention in second.items():
+        assert model.get_submodule(f"{name}.mechanism") is attention is not first[name]
