@@ -78,6 +78,16 @@ def test_an_inner_model_runs_once_inside_the_outer_one() -> None:
     assert len(runs) == 1
 
 
+def test_a_model_of_transformers_stays_as_it_is_if_only_others_are_chosen() -> None:
+    model = nn.ModuleDict(
+        {"words": ARCHITECTURES["BERT"].build("eager", 0.0), "joint": nn.MultiheadAttention(32, 4)}
+    )
+    assert list(replace_attention(model, SAME, names=["joint"])) == ["joint"]
+    assert model["words"].config._attn_implementation == "eager"
+    assert len(replace_attention(model, SAME)) == 3
+    assert model["words"].config._attn_implementation == "attention_lab"
+
+
 def test_an_error_restores_the_configurations_within() -> None:
     def fail(*sizes: Any, **options: Any) -> Any:
         raise RuntimeError("no such score")

@@ -181,14 +181,10 @@ def attend(
     """
     attention = getattr(module, PART, None)
     if not isinstance(attention, Attention):
-        given = {
-            "dropout": dropout,
-            "scaling": scaling,
-            "is_causal": is_causal,
-            "position_bias": position_bias,
-        }
+        options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
         kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
-        return kernels.sdpa_attention_forward(module, query, key, value, attention_mask, **given, **options)  # type: ignore[no-any-return]
+        given = query, key, value, attention_mask, dropout
+        return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     queries = query.shape[2]
     earlier_only = bool(causal) and attention_mask is None and queries > 1

@@ -89,7 +89,8 @@ def replace_attention(
         )
     for _, holder, part, new, _ in replacements:
         setattr(holder, part, new)
-    use_mechanisms(model)
+    if any(one.part == PART for one in replacements):
+        use_mechanisms(model)
     return {one.name: one.attention for one in replacements}
 
 
@@ -122,6 +123,7 @@ def _in_transformers(
     """New parts of the modules that call the attention interface of transformers."""
     names = {module: name for name, module in model.named_modules()}
     for module, call in found_calls(model, inputs).items():
-        if names[module] in chosen:
+        name = names.get(module)
+        if name is not None and name in chosen:
             attention = new_attention(module, call, mechanism)
-            yield _Replacement(names[module], module, PART, attention, attention)
+            yield _Replacement(name, module, PART, attention, attention)
