@@ -167,6 +167,14 @@ def test_no_paper_is_left_empty_around_the_maps() -> None:
     assert (needed > inches - 0.5).all()
 
 
+def test_a_map_fills_its_axes_and_a_very_long_one_is_not_a_line() -> None:
+    (axes,) = panels(show_heatmaps(WEIGHTS[0, 0]))
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 4.5), (3.5, -0.5))
+    figure = show_heatmaps(np.full((1, 60), 1 / 60))
+    height = panels(figure)[0].get_position().height * figure.get_figheight()
+    assert height == pytest.approx(0.9)  # inches
+
+
 def test_a_scale_for_each() -> None:
     figure = show_heatmaps([WEIGHTS[0, 0], 10 * WEIGHTS[0, 1]], shared=False)
     limits = [axes.images[0].get_clim() for axes in panels(figure)]

@@ -59,6 +59,15 @@ def test_ink_is_darkest_where_the_weight_is() -> None:
     assert panels[0][10, 10].sum() == panels[0][10, 70].sum() == attended
 
 
+def test_on_a_page_of_any_colour_the_empty_picture_is_transparent() -> None:
+    ink = INK.copy()
+    ink[:, :4] = 1
+    pixels = np.asarray(draw_overlays(Overlay(ink, 2, EVEN), themed=True))
+    height = MARGIN + CAPTION
+    opacity = pixels[height : height + 40, MARGIN : MARGIN + 80, 3]
+    assert (opacity[5:35, 5:30] == 255).all() and not opacity[5:35, 50:75].any()
+
+
 def test_gold_cells_are_outlined_together() -> None:
     gold = np.array([[0, 2], [-1, -1]])
     plain = draw_overlays(Overlay(INK, 2, np.repeat(EVEN, 2, 0)))

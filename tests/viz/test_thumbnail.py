@@ -61,6 +61,13 @@ def test_they_fit_the_room_that_tensorboard_has(heads: int, queries: int, keys: 
     assert width <= WIDTH + 60 and height <= HEIGHT + 60
 
 
+def test_maps_stand_side_by_side_without_overlap() -> None:
+    opacity = np.asarray(draw_thumbnail([Heatmap(np.ones((2, 2)))] * 3).convert("RGBA"))[-30, :, 3]
+    edges = np.flatnonzero(np.diff((opacity > 200).astype(int)))
+    assert len(edges) == 12  # the left and right edge of each of six cells
+    assert (np.diff(edges)[3::4] >= 16).all()
+
+
 def test_every_head_has_its_title_and_most_of_the_title_is_seen() -> None:
     one, two = (draw_thumbnail([Heatmap(np.zeros((3, 3)), f"head {n}")] * 4) for n in (1, 2))
     assert to_png(one) != to_png(two)

@@ -11,6 +11,8 @@ from matplotlib import rc_context
 from PIL import Image
 
 from attention_lab.viz import Format, Heatmap, Overlay
+from attention_lab.viz.canvas import PALETTE
+from attention_lab.viz.cells import shades
 from attention_lab.viz.overlay import arrange_overlays
 from attention_lab.viz.panels import Bubbles, Cells, Dot, Dots, Lines, Series
 from attention_lab.viz.plots import plot_file
@@ -43,6 +45,19 @@ def test_an_svg_has_real_text_and_a_path_for_each_cell() -> None:
     assert not list(ET.fromstring(svg).iter(f"{SVG}image"))
     attended = int(np.tril(np.ones((5, 6), bool), 1).sum())
     assert len(list(ET.fromstring(svg).iter(f"{SVG}path"))) > 2 * attended
+
+
+def test_each_cell_is_in_the_colour_of_its_weight() -> None:
+    weights = np.array([[0.0, 0.25], [0.75, 1.0]])
+    root = ET.fromstring(heatmaps_file([Heatmap(weights)], "svg"))
+    places = []
+    for shade in shades(weights.ravel(), 1.0):
+        colour = "fill: #" + bytes(PALETTE[shade]).hex()
+        first = next(one for one in root.iter(f"{SVG}path") if colour in one.get("style", ""))
+        places.append(tuple(float(number) for number in first.attrib["d"].split()[1:3]))
+    (left, top), (right, _), (_, below), _ = places  # the light colour of 0 lies under the whole map
+    assert left < right and top < below
+    assert places == [(left, top), (right, top), (left, below), (right, below)]
 
 
 def test_a_large_map_is_an_image() -> None:
