@@ -52,6 +52,13 @@ def test_several_labels_of_an_example_count_one_by_one(tmp_path: Path) -> None:
     assert "a b\tbird cat dog\tbird dog cat\t2" in (tmp_path / "predictions.tsv").read_text()
 
 
+def test_the_most_common_errors_come_first_and_then_those_of_the_first_labels(tmp_path: Path) -> None:
+    pairs = [(2, 1), (2, 0), (0, 1), (2, 1)]  # label and output
+    examples = {row: ClassifiedExample("", [output], [label]) for row, (label, output) in enumerate(pairs)}
+    table = write_label_errors(examples, _name, tmp_path)
+    assert [row[:2] for row in table.rows] == [("dog → cat", "2"), ("bird → cat", "1"), ("dog → bird", "1")]
+
+
 def test_the_most_wrong_come_first_and_then_the_first_in_the_data(tmp_path: Path) -> None:
     wrong = {0: [0, 0, 1], 1: [1, 1, 1], 2: [0, 0, 1]}
     examples = {row: ClassifiedExample("abc"[row], outputs, [0, 0, 0]) for row, outputs in wrong.items()}

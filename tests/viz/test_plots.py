@@ -194,6 +194,13 @@ def test_title_note_and_axis_names_are_drawn() -> None:
     assert len({picture(), *(picture(**other) for other in others)}) == 6
 
 
+def test_a_title_and_a_note_of_any_length_end_inside_the_figure() -> None:
+    figure = make_figure([EVERY[0]], title="many words " * 40, note="many words " * 40)
+    edge = figure.bbox.x1
+    ends = [text.get_window_extent().x1 for text in figure.texts]
+    assert len(ends) == 2 and all(0.9 * edge < end < edge for end in ends)
+
+
 def test_zeros_have_no_negative_ticks() -> None:
     axes = axes_of(Lines([Series("", [1, 2], [0.0, 0.0])]))
     low, high = axes.get_ylim()

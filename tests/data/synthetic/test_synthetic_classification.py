@@ -186,6 +186,11 @@ def test_bad_options(kind: type[SyntheticClassification], options: dict[str, int
         kind(**options).setup()
 
 
+def test_all_letters_and_the_largest_distance_can_be_chosen() -> None:
+    assert Motifs(vocabulary=26).spec.vocabulary == 26
+    assert FarPairs(length=24, min_distance=23).spec.min_distance == 23
+
+
 def test_a_given_codec_is_kept_if_it_fits() -> None:
     first, shorter, longer = Motifs(**SMALL), Motifs(**SMALL, length=20), Motifs(**SMALL, length=30)
     first.setup()
