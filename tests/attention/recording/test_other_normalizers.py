@@ -164,6 +164,37 @@ def test_heads_that_a_norm_mixes() -> None:
         assert torch.equal(weights[""], model.expected)
 
 
+MIXTURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "einsum": lambda weights, matrix: torch.einsum("bhqk,hg->bgqk", weights, matrix),
+    "matmul": lambda weights, matrix: (weights.permute(0, 3, 2, 1) @ matrix).permute(0, 3, 2, 1),
+    "linear": lambda weights, matrix: F.linear(weights.permute(0, 2, 3, 1), matrix.T).permute(0, 3, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_heads_mixed_after_dropout(name: str) -> None:
+    """As DeepViT does in some implementations; the weights are those without dropout."""
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.matrix, self.dropout, self.num_heads = nn.Parameter(torch.randn(H, H)), nn.Dropout(0.5), H
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = x.unflatten(-1, (H, D // H)).transpose(1, 2)
+            weights = (q @ q.mT).softmax(-1)
+            self.expected = MIXTURES[name](weights.detach(), self.matrix.detach())
+            return (MIXTURES[name](self.dropout(weights), self.matrix) @ q).transpose(1, 2).flatten(2)
+
+    model, x = Mixed(), torch.randn(B, L, D)
+    torch.manual_seed(0)
+    plain = model(x)
+    torch.manual_seed(0)
+    with recording(model) as weights:
+        assert torch.equal(model(x), plain)
+    assert list(weights) == [""] and torch.allclose(weights[""], model.expected)
+
+
 def test_slots_divided_by_their_sum() -> None:
     """Slot attention (2006.15055), with `F.normalize`."""
 

@@ -59,6 +59,22 @@ def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> 
     return weights if sliced else as_map(weights, x)
 
 
+def mixed(weights: Weights, call: Call, found: Tensor, key: int) -> Weights:
+    """What is known of the product of the weights `found` with a matrix that mixes their heads.
+
+    Args:
+        weights: what is known of `found`.
+        call: the product.
+        found: one of its factors.
+        key: the dimension of the product that runs over the keys.
+    """
+    before = None if "out" in call.kwargs else weights.before
+    if before is not None:
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            before = call.of(found, before)
+    return replace(weights, key=key, mask=None, before=before)
+
+
 def as_map(weights: Weights, x: Tensor) -> Weights:
     """The weights `x` as a map of their own."""
     x = _before_dropout(weights, x).detach()

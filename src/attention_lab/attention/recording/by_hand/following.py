@@ -31,6 +31,7 @@ from attention_lab.attention.recording.by_hand.changed_weights import (
     as_map,
     in_map,
     key_and_mask,
+    mixed,
     with_zeros_masked,
     zeros,
 )
@@ -253,8 +254,7 @@ class ByHand:
                 if is_composed(self._known.get(other)):
                     self._known[result] = Product(plain=False, composed=True)
                 elif how.kept is not None:
-                    now = replace(weights, key=how.kept, mask=None, before=None)
-                    self._known[result] = as_map(now, result)
+                    self._known[result] = as_map(mixed(weights, call, factor, how.kept), result)
                 elif how.order:
                     pooled = len(how.order) > factor.dim()
                     self._record(Weighted(weights, factor, how.order, other, pooled, how.query), result)
