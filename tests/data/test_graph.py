@@ -186,6 +186,11 @@ def test_errors(tmp_path: Path, nodes: str, edges: str, expected: str) -> None:
     assert str(caught.value) == expected.format(tmp_path)
 
 
+def test_every_split_of_a_graph_needs_nodes(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"data\.fractions=\[0\.5, 0\.5, 0\]: .* each above 0"):
+        files(tmp_path, fractions=[0.5, 0.5, 0])
+
+
 def test_a_codec_survives_a_checkpoint(tmp_path: Path) -> None:
     for data in (Karate(), files(tmp_path, directed=True)):
         data.setup()

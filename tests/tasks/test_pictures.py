@@ -181,6 +181,12 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     assert paths[0].name == "01_image-of-8-x-4_decoder-head-1.png"
 
 
+def test_the_only_head_over_a_picture_has_no_number() -> None:
+    sides = QueriesAndKeys(["x"], list("abcdefgh"), None, make_ink(torch.rand(4, 8), 2))
+    drawn = _drawn(_observation("image", {DECODER: torch.full((1, 1, 8), 1 / 8)}, {DECODER: sides}))
+    assert [name for name, _ in drawn] == ["decoder"]
+
+
 def test_numbers_on_one_axis_are_kept_as_numbers() -> None:
     x = (torch.tensor([0.5, 1, 2]), torch.tensor([-1.25, 3]))
     for record in _observation(

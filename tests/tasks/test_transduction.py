@@ -1,5 +1,7 @@
 """What a transduction counts, against numbers worked out by hand."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -44,6 +46,26 @@ def test_the_window_error_is_logged_after_loss_and_error_rates(monkeypatch: pyte
     task.test_step(data.splits.test[torch.arange(2)], 0)
     names = ("loss", "sequence_error_rate", "token_error_rate", "window_error")
     assert logged == [f"test/{name}" for name in names]
+
+
+def test_each_symbol_counts_the_same_in_the_loss_whatever_the_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = Copy(train_size=1, validation_size=4, test_size=1)
+    data.setup()
+    task = Transduction(Seq2Seq(Mechanism(Dot), data.codec.sizes), data.codec).eval()
+    logged: list[tuple[float, int]] = []
+
+    def log(name: str, value: Any, **options: int) -> None:
+        if name == "validation/loss":
+            logged.append((value.item(), options["batch_size"]))
+
+    monkeypatch.setattr(task, "log", log)
+    for rows in (torch.arange(4), torch.arange(1), torch.arange(1, 4)):
+        task.validation_step(data.splits.validation[rows], 0)
+    (together, symbols), *parts = logged
+    assert sum(size for _, size in parts) == symbols == int(data.splits.validation._target.lengths.sum())
+    assert sum(loss * size for loss, size in parts) == pytest.approx(together * symbols)
 
 
 def test_an_output_has_at_most_three_symbols_for_each_of_the_source_and_ten(task: Transduction) -> None:

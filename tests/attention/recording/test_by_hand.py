@@ -121,6 +121,11 @@ def talking_heads(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @style
+def einsum_with_dots(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return einsum("... q k, ...kd -> ...qd", layer.dropout(_scores(q, k).softmax(-1)), v)
+
+
+@style
 def difference(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """2410.05258: one map minus another, which here is zero."""
     maps = torch.stack([_scores(q, k), _scores(k, q)], 2).softmax(-1)

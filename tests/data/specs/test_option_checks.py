@@ -1,6 +1,11 @@
 import pytest
 
-from attention_lab.data.specs.option_checks import check_at_least, check_choice, check_fractions
+from attention_lab.data.specs.option_checks import (
+    check_at_least,
+    check_batch_size,
+    check_choice,
+    check_fractions,
+)
 from attention_lab.errors import LabError
 
 
@@ -22,6 +27,13 @@ def test_a_part_of_nothing_is_refused_where_every_part_is_needed() -> None:
 def test_a_count_must_be_whole_and_large_enough(value: int) -> None:
     with pytest.raises(LabError, match=rf"data\.size={value}: give a whole number of at least 1"):
         check_at_least(1, size=value)
+
+
+def test_batches_may_be_of_one_example_or_of_all() -> None:
+    for size in (1, None):
+        check_batch_size(size)
+    with pytest.raises(LabError, match=r"data\.batch_size=0: give a whole number of at least 1"):
+        check_batch_size(0)
 
 
 def test_a_quantity_can_be_a_fraction() -> None:
