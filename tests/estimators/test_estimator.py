@@ -226,7 +226,10 @@ def test_a_wrong_option_is_one_line(options: dict[str, Any], line: str) -> None:
 
 def test_weights_may_sum_to_one() -> None:
     x, y = _data(9)
-    model, shares = KernelRegression().fit(x, y), KernelRegression().fit(x, y, sample_weight=np.full(9, 1 / 9))
+    model, shares = (
+        KernelRegression().fit(x, y),
+        KernelRegression().fit(x, y, sample_weight=np.full(9, 1 / 9)),
+    )
     assert shares.bandwidth_ == pytest.approx(model.bandwidth_)
     assert shares.loo_error_ == pytest.approx(model.loo_error_)
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from attention_lab.attention import Gaussian, Mechanism
+from attention_lab.attention import Constant, Gaussian, Mechanism
 from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.errors import LabError
@@ -63,6 +63,16 @@ def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
     assert (len(curve.inputs), curve.inputs[0], curve.inputs[-1]) == (10_000, 0, 1)
     assert torch.equal(curve.inputs, curve.targets)
     assert curve.mean == pytest.approx(0.5)
+
+
+def test_the_spread_is_the_deviation_of_the_leave_one_out_errors_in_the_units_of_the_data() -> None:
+    codec = RegressionCodec(["x"], "y", mean=[0.0, 10.0], deviation=[1.0, 2.0])
+    model = KernelRegression(Mechanism(Constant), RegressionSizes(1, 1, 2))
+    model.memorize(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [3.0]]))
+    curve = Regression(model, codec).eval().curve(steps=3)
+    assert curve is not None
+    assert curve.y.tolist() == [13.0] * 3  # the mean, 1.5, is 2 * 1.5 + 10
+    assert curve.spread.tolist() == [6.0] * 3  # each sample predicts the other, 3 away
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 import zlib
 from base64 import b64decode
 from io import BytesIO
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,6 +59,17 @@ def test_each_cell_is_in_the_colour_of_its_weight() -> None:
     (left, top), (right, _), (_, below), _ = places  # the light colour of 0 lies under the whole map
     assert left < right and top < below
     assert places == [(left, top), (right, top), (left, below), (right, below)]
+
+
+def test_the_entries_of_the_legend_stand_one_below_the_other() -> None:
+    weights = np.array([[np.nan, 0.5], [0.5, 0.5]])
+    heatmap = Heatmap(weights, mask=np.tril(np.ones((2, 2), bool)), gold=np.array([0, 1]))
+    found = {
+        one.text: one.attrib for one in ET.fromstring(heatmaps_file([heatmap], "svg")).iter(f"{SVG}text")
+    }
+    lines = [float(found[name]["y"]) for name in ("1", "0", "masked", "gold", "not finite")]
+    assert all(below - above > 10 for above, below in pairwise(lines))
+    assert len({found[name]["x"] for name in ("masked", "gold", "not finite")}) == 1
 
 
 def test_a_large_map_is_an_image() -> None:

@@ -133,6 +133,13 @@ class Inverse(Other):
         return (x[:, :2] @ x.mT).softmax(-1) @ z
 
 
+class Totals(Other):
+    """Weights that are summed over all keys, and multiplied with what has none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return einsum("bqk,bnd->bqnd", (x @ x.mT).softmax(-1), x[:, :2])
+
+
 class Losses(Other):
     def forward(self, x: Tensor) -> Tensor:
         logits = self.router(x)
@@ -152,6 +159,7 @@ class Losses(Other):
         Kernels,
         Linear,
         Inverse,
+        Totals,
         Losses,
     ],
 )
