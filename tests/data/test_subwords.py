@@ -116,3 +116,7 @@ def test_too_few_pieces_and_a_missing_package_are_told(tmp_path: Path, monkeypat
     monkeypatch.setattr(subwords, "find_spec", lambda name: None)
     with pytest.raises(LabError, match=r"data.source_split=subwords needs .*pip install -e '\.\[text\]'"):
         _pairs(tmp_path).setup()
+    for side in ("source", "target"):
+        with pytest.raises(LabError, match=f"data.{side}_split=subwords needs"):
+            PairsSpec(file="x", **{f"{side}_split": "subwords"})  # type: ignore[arg-type]
+    PairsSpec(file="x", source_split="spaces")  # needs no package

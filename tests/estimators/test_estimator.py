@@ -216,6 +216,7 @@ def test_a_constant_input_or_target_is_no_trouble() -> None:
         ({"bandwidth": [1.0, 2.0]}, "one for each of 1 inputs"),
         ({"bandwidth": "cv"}, "bandwidth must be numbers or 'loo', got 'cv'"),
         ({"degree": 2}, "degree must be 0 or 1, got 2"),
+        ({"tolerance": 0.0}, "tolerance must be above 0 and below 1, or None, got 0.0"),
         ({"tolerance": 2.0}, "tolerance must be above 0 and below 1, or None, got 2.0"),
     ],
 )

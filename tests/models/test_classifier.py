@@ -245,6 +245,7 @@ def test_the_models_as_configured_have_equally_many_parameters() -> None:
         (RecurrentClassifier, {"readout": "cls"}, "readout=cls needs model=multihead: choose mean, max"),
         (ConvolutionalClassifier, {"kernel_size": 4}, "kernel_size must be odd, .* got 4: choose 5"),
         (ConvolutionalClassifier, {"kernel_size": -1}, "kernel_size must be at least 1, got -1"),
+        (ConvolutionalClassifier, {"d_model": 0}, "d_model must be at least 1, got 0"),
         (ConvolutionalClassifier, {"layers": 0}, "layers must be at least 1, got 0"),
         (MultiHeadClassifier, {"layers": -1}, "layers must be at least 0, got -1"),
         (RecurrentClassifier, {"d_model": 15}, "d_model must be even"),

@@ -74,3 +74,12 @@ def test_a_tag_of_the_wrong_type_is_one_line(tmp_path: Path) -> None:
         Image.new("L", (4, 4)).save(tmp_path / "a.tif", tiffinfo=tags)
     with pytest.raises(LabError, match=r"a.tif: the image is damaged"):
         read_image(tmp_path / "a.tif", 4, 4)
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PCX"])
+def test_other_formats_than_those_listed_are_not_opened(kind: str, tmp_path: Path) -> None:
+    """Pillow gives PostScript, which is a program, to Ghostscript."""
+    path = tmp_path / "image.png"
+    Image.new("L", (16, 16), "white").save(path, kind)
+    with pytest.raises(LabError, match="is not an image; use PNG, JPEG or a similar format"):
+        read_image(str(path), 8, 4)
