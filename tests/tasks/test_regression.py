@@ -65,6 +65,14 @@ def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
     assert curve.mean == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("inputs", "targets"), [(2, 1), (1, 2), (2, 2)])
+def test_only_one_input_and_one_target_have_a_curve(inputs: int, targets: int) -> None:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(inputs, targets, 2))
+    model.memorize(torch.eye(2)[:, :inputs], torch.eye(2)[:, :targets])
+    codec = RegressionCodec(["a", "b"][:inputs], "y", [0.0] * (inputs + 1), [1.0] * (inputs + 1))
+    assert Regression(model, codec).eval().curve() is None
+
+
 def test_the_spread_is_the_deviation_of_the_leave_one_out_errors_in_the_units_of_the_data() -> None:
     codec = RegressionCodec(["x"], "y", mean=[0.0, 10.0], deviation=[1.0, 2.0])
     model = KernelRegression(Mechanism(Constant), RegressionSizes(1, 1, 2))
