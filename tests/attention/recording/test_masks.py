@@ -90,3 +90,25 @@ def test_rows_of_low_scores_are_not_masked() -> None:
 
 def test_there_may_be_no_keys() -> None:
     assert _mask(lambda x: (x @ x[:, :0].mT).softmax(-1) @ x[:, :0]).shape == (B, 1, L, 0)
+
+
+def _by_hand(x: Tensor) -> Tensor:
+    return (x @ x.mT).masked_fill(~VISIBLE, -torch.inf).softmax(-1) @ x
+
+
+def _kernel(x: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], VISIBLE)
+
+
+@pytest.mark.parametrize("attend", [_by_hand, _kernel])
+def test_weights_that_are_not_a_number_are_recorded_as_they_are(attend: Callable[[Tensor], Tensor]) -> None:
+    """They are not zero, as those of a query without keys are: one looks for where NaN begins."""
+    model, x = FromFunction(attend), torch.randn(B, L, D)
+    x[0, 2] = torch.nan
+    with recording(model) as weights:
+        model(x)
+    rows = torch.tensor(
+        [[False, False, True, True, True], [False] * L]
+    )  # the later queries see the third key
+    assert torch.equal(weights[""].isnan()[:, 0], rows[:, :, None].expand(B, L, L))
+    assert torch.equal(weights.mask(""), VISIBLE.expand(B, 1, L, L))

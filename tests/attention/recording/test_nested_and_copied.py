@@ -83,6 +83,15 @@ def test_a_function_is_recorded_until_its_own_recording_ends() -> None:
     assert not one and two[""].shape == (2, 1, 4, 4)
 
 
+def test_a_call_inside_another_recording_is_a_step_of_the_same_attention() -> None:
+    model, x = Fused(), torch.randn(2, 4, 8)
+    with recording(model) as weights:
+        model(x)
+        with recording(nn.Linear(8, 8)):
+            model(x)
+    assert {name: one.shape for name, one in weights.items()} == {"": (2, 1, 8, 4)}
+
+
 def _saved(model: nn.Module) -> nn.Module:
     file = io.BytesIO()
     torch.save(model, file)

@@ -116,7 +116,10 @@ class Session:
         place: Place = ()
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not (found is not None and frame.f_code is CALL_MODULE):
-            places.append(frame.f_lasti)
+            if frame.f_code.co_name == "__torch_function__":
+                places.clear()  # frames of modes, such as another recording, do not belong to the model
+            else:
+                places.append(frame.f_lasti)
             module = first_argument(frame)
             if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
                 if found is not None and module is not found[1]:
@@ -179,10 +182,9 @@ class Session:
             part = self.selection(weights.detach(), before)
             if part.dtype in (torch.float16, torch.bfloat16):
                 part = part.float()
-            part = without_nan(part)  # a copy: the model may later change its weights in place
-            self._add(
-                replace(site, name=name), part, part != 0 if mask is None else self.selection(mask, before)
-            )
+            mask = None if mask is None else self.selection(mask, before)
+            part = without_nan(part, mask)  # a copy: the model may later change its weights in place
+            self._add(replace(site, name=name), part, part != 0 if mask is None else mask)
 
         dropped = False
 

@@ -127,8 +127,9 @@ class KernelCall:
             sinks = self.sinks[heads].to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
             return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
         weights = scores.softmax(-1)
-        alive = ~weights[..., :1].isnan()  # a softmax gives NaN to a whole row
-        return weights if keeps_all(alive) else weights.masked_fill_(~alive, 0.0)
+        if keeps_all(~weights[..., :1].isnan()):  # a softmax gives NaN to a whole row
+            return weights
+        return weights.masked_fill_(scores.isneginf().all(-1, keepdim=True), 0.0)
 
     def packed(self, heads: int, queries: int) -> "KernelCall":
         """The same call with all heads and one query each, if the heads of a group were passed as queries."""
@@ -144,8 +145,8 @@ class KernelCall:
 
 
 def attended(bias: Tensor) -> Tensor:
-    """Which scores or biases are not low enough to mean "masked"."""
-    return bias > LOWEST
+    """Which scores or biases are not low enough to mean "masked"; NaN is not."""
+    return (bias <= LOWEST).logical_not_()
 
 
 def attended_scores(scores: Tensor, dim: int) -> Tensor:
@@ -156,12 +157,17 @@ def attended_scores(scores: Tensor, dim: int) -> Tensor:
     if not scores.numel():
         return attended(scores)
     filled = -3e4 if scores.dtype == torch.float16 else -1e8  # no model computes lower scores
-    return scores > torch.where(scores.amax(dim, keepdim=True) > LOWEST, LOWEST, filled)
+    lowest = torch.where(scores.amax(dim, keepdim=True) > LOWEST, LOWEST, filled)
+    return (scores <= lowest).logical_not_()
 
 
-def without_nan(weights: Tensor) -> Tensor:
-    """The weights, with zeros in rows without a key, where a softmax gives NaN."""
-    return weights.masked_fill(weights.isnan().all(-1, keepdim=True), 0.0)
+def without_nan(weights: Tensor, mask: Tensor | None) -> Tensor:
+    """The weights, with zeros in rows without a key, where a softmax gives NaN; a copy.
+
+    If there is no mask, all rows of NaN are taken for such rows.
+    """
+    empty = weights.isnan().all(-1, keepdim=True)
+    return weights.masked_fill(empty if mask is None else empty & ~mask.any(-1, keepdim=True), 0.0)
 
 
 def _both(one: Tensor | None, other: Tensor) -> Tensor:
