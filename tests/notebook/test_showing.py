@@ -85,6 +85,11 @@ def test_modules_and_heads_can_be_chosen() -> None:
     assert np.array_equal(_only(view).weights, WEIGHTS[1:])
 
 
+def test_names_are_a_list() -> None:
+    with pytest.raises(ValueError, match=r"^names='two': give a list of names, such as \['two'\]$"):
+        attention_lab.show({"one": WEIGHTS, "two": WEIGHTS}, names="two")
+
+
 @pytest.mark.parametrize("heads", [[1], (1,), range(1, 2), np.array([1]), torch.tensor([1])])
 def test_heads_are_chosen_by_whole_numbers_of_any_kind(heads: Any) -> None:
     trained = SimpleNamespace(

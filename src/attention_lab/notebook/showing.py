@@ -73,6 +73,8 @@ def show(
         ValueError: shapes or labels do not fit each other, or there is nothing to show.
     """
     heads = None if heads is None else _whole_numbers(heads)
+    if isinstance(names, str):
+        raise ValueError(f"names={names!r}: give a list of names, such as [{names!r}]")
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
         given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer}

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,6 +114,24 @@ def test_a_module_that_returns_its_input_is_not_named(keyword: bool) -> None:
     model, x = Block(), torch.randn(B, L, D)
     with pytest.warns(UserWarning, match="'adapter'"), recording(model):
         model(model(x), x)
+
+
+def test_what_ran_in_another_thread_is_said_to_have_done_so() -> None:
+    """As the copies that `DataParallel` makes on several GPUs do."""
+
+    class Threaded(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            thread = threading.Thread(target=nn.Sequential(self[0], self[1]), args=(x,))
+            thread.start()
+            thread.join()
+            return self[2](x)  # type: ignore[no-any-return]
+
+    elsewhere, here = _messages(Threaded(SelfAttention(), SelfAttention(), LinearAttention()))
+    assert elsewhere == (
+        "recording: nothing was recorded of '0' (SelfAttention), '1' (SelfAttention), which ran in another "
+        "thread: run the model in the thread of the recording"
+    )
+    assert "of '2' (LinearAttention), where" in here
 
 
 @contextmanager

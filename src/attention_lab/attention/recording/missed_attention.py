@@ -1,6 +1,7 @@
 """Modules that are called attention, but compute none that can be recorded: linear, deformable, banded."""
 
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,17 +13,22 @@ from attention_lab.attention.recording.session import Session
 
 _ATTENTION = re.compile("(attention|attentive|attn)(?!output)", re.IGNORECASE)  # no AttentionOutput
 _MOST_NAMED = 3
+_NOT_SEEN = (
+    "where no softmax over keys is multiplied with values: if the model can return such weights itself, "
+    "ask for them, as with output_attentions=True in transformers"
+)
+_NOT_HERE = "which ran in another thread: run the model in the thread of the recording"
 
 
 class _Ran:
     """A hook that notes that a module has computed something; in a copy of the module it notes nothing.
 
     Args:
-        names: where the name is noted.
+        names: where the name is noted, with the class and the thread.
         name: that of the module.
     """
 
-    def __init__(self, names: dict[str, str], name: str) -> None:
+    def __init__(self, names: dict[str, tuple[str, int]], name: str) -> None:
         self.names, self.name = names, name
 
     def __call__(
@@ -30,32 +36,29 @@ class _Ran:
     ) -> None:
         """Note the name of the module, and that of its class, unless it has returned an input as it is."""
         if output is None or not any(output is given for given in (*args, *kwargs.values())):
-            self.names[self.name] = type(module).__name__
+            self.names[self.name] = type(module).__name__, threading.get_ident()
 
-    def __reduce__(self) -> tuple[type, tuple[dict[str, str], str]]:
+    def __reduce__(self) -> tuple[type, tuple[dict[str, tuple[str, int]], str]]:
         return _Ran, ({}, self.name)
 
 
 @contextmanager
 def missed_attention_named(session: Session) -> Iterator[None]:
     """Warn at the end of a recording of modules with attention in their class's name that it has missed."""
-    ran: dict[str, str] = {}
+    ran: dict[str, tuple[str, int]] = {}
     with ExitStack() as stack:
         for name, module in session.open_modules():
             if _ATTENTION.search(type(module).__name__) and session.wants(name) and not _is_known(module):
                 stack.enter_context(module.register_forward_hook(_Ran(ran, name), with_kwargs=True))
         yield
-    missed = {name: kind for name, kind in ran.items() if not session.has_met(name)}
+    missed = {name: entry for name, entry in ran.items() if not session.has_met(name)}
     inner = [name for name in missed if not any(other.startswith(f"{name}.") for other in missed)]
-    if inner:
-        named = ", ".join(f"{name!r} ({missed[name]})" for name in inner[:_MOST_NAMED])
-        more = f" and {len(inner) - _MOST_NAMED} more" if len(inner) > _MOST_NAMED else ""
-        warnings.warn(
-            f"recording: nothing was recorded of {named}{more}, where no softmax over keys is multiplied "
-            "with values: if the model can return such weights itself, ask for them, as with "
-            "output_attentions=True in transformers",
-            stacklevel=6,
-        )
+    for is_here, reason in ((False, _NOT_HERE), (True, _NOT_SEEN)):
+        names = [name for name in inner if (missed[name][1] == threading.get_ident()) is is_here]
+        if names:
+            named = ", ".join(f"{name!r} ({missed[name][0]})" for name in names[:_MOST_NAMED])
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            warnings.warn(f"recording: nothing was recorded of {named}{more}, {reason}", stacklevel=6)
 
 
 def _is_known(module: nn.Module) -> bool:
