@@ -177,11 +177,14 @@ class Attention(nn.Module):
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Hide the calls inside from a recording: they are parts of a call that is recorded as one."""
-        record, self.record = self.record, None
+        recorders = [] if self.record is None else self.record.of_this_thread()
+        for one in recorders:
+            one.paused += 1
         try:
             yield
         finally:
-            self.record = record
+            for one in recorders:
+                one.paused -= 1
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Which examples, heads and queries to record, and how our own attention passes on their weights."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -98,9 +99,11 @@ class Recorder:
         keep: called with the weights, mask and predicted centres of the selected examples.
         selection: the selected examples, heads and queries. A call without a batch dimension is one example,
             always selected.
-        hidden: whether the tensors of a call hide their values, so that it cannot be recorded.
+        hidden: whether a call is not to be recorded, or cannot be, as its tensors hide their values.
         queries: the number of queries in the calls so far.
-        outer: the recorder of a recording around this one.
+        outer: the recorder of a recording around this one, or of one in another thread.
+        thread: the thread of the recording, whose calls are recorded.
+        paused: how many calls are running whose parts are not recorded.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
@@ -108,9 +111,16 @@ class Recorder:
     hidden: Callable[[], bool] = bool
     queries: int = 0
     outer: "Recorder | None" = None
+    thread: int = field(default_factory=threading.get_ident)
+    paused: int = 0
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(None), ()
+
+    def of_this_thread(self) -> "list[Recorder]":
+        """This recorder and those around it, as far as they record the calls of this thread."""
+        outer = [] if self.outer is None else self.outer.of_this_thread()
+        return [self, *outer] if self.thread == threading.get_ident() else outer
 
     def without(self, other: "Recorder") -> None:
         """Forget a recorder around this one, whose recording has ended."""
@@ -123,7 +133,7 @@ class Recorder:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
         if self.outer is not None:
             self.outer.add(weights, mask, centre)
-        if self.hidden():
+        if self.paused or self.hidden():
             return
         rows = self._rows(weights.shape[-2])
         part, mask, centre = self.of_batch(weights.detach(), mask, centre)
@@ -140,7 +150,7 @@ class Recorder:
         """
         if self.outer is not None:
             self.outer.record_call(weigh, call)
-        if self.hidden():
+        if self.paused or self.hidden():
             return
         memory = call.memory
         query, keys, value, mask, bias = self.of_batch(

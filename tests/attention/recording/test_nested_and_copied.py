@@ -65,6 +65,23 @@ def test_recordings_may_end_in_any_order() -> None:
     assert not _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
 
 
+def test_the_middle_one_of_three_recordings_may_end_first() -> None:
+    model, x = Both(), torch.randn(2, 4, 8)
+    first, second, third = (recording(model) for _ in range(3))
+    one, two, three = first.__enter__(), second.__enter__(), third.__enter__()
+    second.__exit__(None, None, None)
+    model(x)
+    third.__exit__(None, None, None)
+    model(x)
+    first.__exit__(None, None, None)
+    assert not two
+    for weights, calls in ((one, 2), (three, 1)):
+        assert {name: found.shape[2] for name, found in weights.items()} == {
+            "theirs": 4 * calls,
+            "ours.attention": 4 * calls,
+        }
+
+
 class Fused(nn.Module):
     """Fused attention without a module of torch's."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import update_wrapper
+from threading import RLock
 from types import MethodType
 from typing import Any
 
@@ -12,14 +13,17 @@ from torch import nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recorder import Examples, Recorder, Selection, indices
 from attention_lab.attention.recording.flex import watched_flex_attention
-from attention_lab.attention.recording.function_modes import unseen
+from attention_lab.attention.recording.function_modes import compiled_method, unseen
 from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.libraries.hugging_face import watched_interface
 from attention_lab.attention.recording.libraries.torch_modules import torch_forwards
 from attention_lab.attention.recording.libraries.x_transformers import x_transformers_forwards
 from attention_lab.attention.recording.missed_attention import missed_attention_named
 from attention_lab.attention.recording.results import Recording
-from attention_lab.attention.recording.session import Session, compiled_method
+from attention_lab.attention.recording.session import Session
+
+_changing = RLock()
+"""Held while a recording changes a module, which another thread may record, too."""
 
 
 @contextmanager
@@ -70,14 +74,15 @@ def recording(
     session = Session(model, selection, names)
     mode = RecordingMode(session)
     with ExitStack() as stack:
-        for attention, recorder in session.attentions():
-            stack.enter_context(_recorder(attention, recorder))
-        for module, method, replacement in [
-            *torch_forwards(session, mode),
-            *x_transformers_forwards(session),
-            *_compiled(session),
-        ]:
-            stack.enter_context(_replaced(module, method, replacement))
+        with _changing:
+            for attention, recorder in session.attentions():
+                stack.enter_context(_recorder(attention, recorder))
+            for module, method, replacement in [
+                *torch_forwards(session, mode),
+                *x_transformers_forwards(session),
+                *_compiled(session),
+            ]:
+                stack.enter_context(_replaced(module, method, replacement))
         stack.enter_context(missed_attention_named(session))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
@@ -102,10 +107,11 @@ def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
     try:
         yield
     finally:
-        if attention.record is recorder:
-            attention.record = recorder.outer
-        elif attention.record is not None:  # a recording that began later has not ended yet
-            attention.record.without(recorder)
+        with _changing:
+            if attention.record is recorder:
+                attention.record = recorder.outer
+            elif attention.record is not None:  # a recording that began later has not ended yet
+                attention.record.without(recorder)
 
 
 @contextmanager
@@ -116,14 +122,15 @@ def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> 
     try:
         yield
     finally:
-        entry.call = entry.method  # a recording that began later may still call it
-        last = module.__dict__.get(name)
-        while isinstance(last, _Replacement) and last.call is last.method:
-            last = last.own
-        if last is None:
-            module.__dict__.pop(name, None)
-        else:
-            module.__dict__[name] = last
+        with _changing:
+            entry.call = entry.method  # a recording that began later may still call it
+            last = module.__dict__.get(name)
+            while isinstance(last, _Replacement) and last.call is last.method:
+                last = last.own
+            if last is None:
+                module.__dict__.pop(name, None)
+            else:
+                module.__dict__[name] = last
 
 
 class _Replacement:
@@ -136,9 +143,9 @@ class _Replacement:
     """
 
     def __init__(self, module: nn.Module, name: str, call: Callable[..., Any]) -> None:
-        self.method = getattr(module, name)
-        update_wrapper(self, self.method)
-        self.module, self.name, self.call = module, name, call
+        method = getattr(module, name)
+        update_wrapper(self, method)  # with the attributes of another replacement, if it is one
+        self.module, self.name, self.method, self.call = module, name, method, call
         self.own = module.__dict__.get(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,11 @@
 """Running code that no recording observes."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 
@@ -39,3 +41,13 @@ def set_modes(modes: list[TorchFunctionMode]) -> None:
         _pop_mode()  # type: ignore[no-untyped-call]
     for mode in modes:
         _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def compiled_method(module: nn.Module) -> str | None:
+    """The method that runs the program of a compiled module; None for a module that runs uncompiled."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is None or dynamo.eval_frame._stance.stance == "force_eager":
+        return None
+    if module.__dict__.get("_compiled_call_impl") is not None:
+        return "_compiled_call_impl"
+    return "forward" if isinstance(module, dynamo.OptimizedModule) else None

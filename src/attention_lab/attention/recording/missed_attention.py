@@ -17,6 +17,7 @@ _NOT_SEEN = (
     "where no softmax over keys is multiplied with values: if the model can return such weights itself, "
     "ask for them, as with output_attentions=True in transformers"
 )
+_ELSEWHERE = -1  # no thread has this number
 _NOT_HERE = "which ran in another thread: run the model in the thread of the recording"
 
 
@@ -51,6 +52,8 @@ def missed_attention_named(session: Session) -> Iterator[None]:
             if _ATTENTION.search(type(module).__name__) and session.wants(name) and not _is_known(module):
                 stack.enter_context(module.register_forward_hook(_Ran(ran, name), with_kwargs=True))
         yield
+    kinds = {name: type(module).__name__ for name, module in session.modules() if name in session.elsewhere}
+    ran |= {name: (kind, _ELSEWHERE) for name, kind in kinds.items()}
     missed = {name: entry for name, entry in ran.items() if not session.has_met(name)}
     inner = [name for name in missed if not any(other.startswith(f"{name}.") for other in missed)]
     for is_here, reason in ((False, _NOT_HERE), (True, _NOT_SEEN)):

@@ -1,6 +1,7 @@
 """A recording in progress: what to record, where the weights go, and which module called a kernel."""
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen, keys_seen_by_caller
 from attention_lab.attention.recording.chosen_modules import ChosenModules
+from attention_lab.attention.recording.function_modes import compiled_method
 from attention_lab.attention.recording.results import Recording, four_dimensional
 from attention_lab.attention.recording.site import (
     CALL_MODULE,
@@ -36,6 +38,7 @@ class Session:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
         gates: names of modules that multiply features by their softmax, which is not attention.
+        elsewhere: names of modules that computed attention in another thread than that of the recording.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
@@ -54,6 +57,13 @@ class Session:
         self._warned: set[str] = set()
         self._hidden: set[str] = set()
         self.gates: set[str] = set()
+        self.elsewhere: set[str] = set()
+        self._thread = threading.get_ident()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the code that asks runs in the thread of the recording."""
+        return threading.get_ident() == self._thread
 
     @property
     def calls(self) -> int:
@@ -138,6 +148,9 @@ class Session:
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""
+        if not self.is_here:
+            self.elsewhere.add(name)
+            return True
         return recomputing() or self._is_mapped(name)
 
     def _is_mapped(self, name: str) -> bool:
@@ -246,16 +259,6 @@ class Session:
             where = repr(name) if name else "the model"
             message = f"recording: {where} computes attention in {kernel}, which hides its weights: {remedy}"
             warnings.warn(message, stacklevel=2)
-
-
-def compiled_method(module: nn.Module) -> str | None:
-    """The method that runs the program of a compiled module; None for a module that runs uncompiled."""
-    dynamo = sys.modules.get("torch._dynamo")
-    if dynamo is None or dynamo.eval_frame._stance.stance == "force_eager":
-        return None
-    if module.__dict__.get("_compiled_call_impl") is not None:
-        return "_compiled_call_impl"
-    return "forward" if isinstance(module, dynamo.OptimizedModule) else None
 
 
 def _is_softmax(module: nn.Module) -> bool:

@@ -6,7 +6,7 @@ unobserved, and the weights are computed separately from their inputs and parame
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -28,17 +28,21 @@ Forward = Callable[..., Any]
 def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, str, Forward]]:
     """Replacements for the methods of torch's modules during a recording."""
     found: list[tuple[nn.Module, str, Forward]] = []
+
+    def seen() -> AbstractContextManager[Any]:
+        return mode if session.is_here else nullcontext()
+
     for name, module in session.open_modules():
         match module:
             case nn.MultiheadAttention() if type(module).forward is nn.MultiheadAttention.forward:
                 found.append((module, "forward", _multihead(session, name, module)))
             case nn.TransformerEncoderLayer() if type(module).forward is nn.TransformerEncoderLayer.forward:
                 found.append((module, "forward", _layer(session, name, module)))
-                found.append((module, "_sa_block", _within(lambda: mode, module._sa_block)))
+                found.append((module, "_sa_block", _within(seen, module._sa_block)))
             case nn.TransformerEncoder() if type(module).forward is nn.TransformerEncoder.forward:
                 found.append((module, "forward", _within(unseen, module.forward)))
                 found += [
-                    (layer, "forward", _within(lambda: mode, layer.forward))
+                    (layer, "forward", _within(seen, layer.forward))
                     for layer in module.layers
                     if type(layer).forward is not nn.TransformerEncoderLayer.forward
                 ]
