@@ -1,4 +1,4 @@
-"""Images whose files have more in them than pixels."""
+"""Images whose files have more in them than pixels, or pixels of many bits."""
 
 import io
 import warnings
@@ -6,7 +6,9 @@ import zlib
 from pathlib import Path
 from struct import pack
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image, TiffImagePlugin
 
 from attention_lab.data.reading.image_codec import read_image
@@ -83,3 +85,19 @@ def test_other_formats_than_those_listed_are_not_opened(kind: str, tmp_path: Pat
     Image.new("L", (16, 16), "white").save(path, kind)
     with pytest.raises(LabError, match="is not an image; use PNG, JPEG or a similar format"):
         read_image(str(path), 8, 4)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
+def test_pixels_of_16_bits(name: str, tmp_path: Path) -> None:
+    """As scanners write them; all above 255 were white."""
+    pixels = np.full((4, 4), 65535, np.uint16)
+    pixels[:, 0], pixels[:, 1] = 0, 257 * 51
+    Image.fromarray(pixels).save(tmp_path / name)
+    torch.testing.assert_close(read_image(tmp_path / name, 4, 2), torch.tensor([1, 0.8, 0, 0]).expand(4, 4))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_pixels_whose_white_is_unknown_are_rejected(kind: type[np.generic], tmp_path: Path) -> None:
+    Image.fromarray(np.ones((4, 4), kind)).save(tmp_path / "a.tif")
+    with pytest.raises(LabError, match=r"a\.tif has pixels of 32 bits; save it with 8 or 16$"):
+        read_image(tmp_path / "a.tif", 4, 2)

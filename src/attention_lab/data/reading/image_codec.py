@@ -75,7 +75,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
     """Read an image file in grey, with dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: the file is missing, not an image, or too large or wide.
+        LabError: the file is missing, not an image, too large or wide, or has pixels of 32 bits.
     """
     try:
         with warnings.catch_warnings():
@@ -92,7 +92,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                 _check_repeats(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
                 _check_size(width, height, cell, path)
-                grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
+                grey = _grey(file, path).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -186,8 +186,16 @@ def _check_repeats(file: Image.Image, opened: BinaryIO, path: Path) -> None:
     opened.seek(place)
 
 
-def _on_white(file: Image.Image) -> Image.Image:
-    """The image in grey, with white in place of transparency."""
+def _grey(file: Image.Image, path: Path) -> Image.Image:
+    """The image in grey, with white in place of transparency.
+
+    Raises:
+        LabError: its pixels are numbers of 32 bits, of which any may be white.
+    """
+    if file.mode.startswith("I;16") or (file.mode == "I" and file.format in ("PNG", "PPM")):
+        return Image.fromarray((np.asarray(file) // 257).astype(np.uint8))
+    if file.mode in ("I", "F"):
+        raise LabError(f"{path} has pixels of 32 bits; save it with 8 or 16")
     coloured = file.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
 
