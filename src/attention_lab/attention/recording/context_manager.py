@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import update_wrapper
+from functools import update_wrapper, wraps
 from threading import RLock
 from types import MethodType
 from typing import Any
@@ -16,7 +16,12 @@ from attention_lab.attention.recording.flex import watched_flex_attention
 from attention_lab.attention.recording.function_modes import compiled_method, unseen
 from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.libraries.hugging_face import watched_interface
-from attention_lab.attention.recording.libraries.torch_modules import torch_forwards
+from attention_lab.attention.recording.libraries.torch_modules import (
+    Forward,
+    Wrap,
+    inherited_forwards,
+    torch_forwards,
+)
 from attention_lab.attention.recording.libraries.x_transformers import x_transformers_forwards
 from attention_lab.attention.recording.missed_attention import missed_attention_named
 from attention_lab.attention.recording.results import Recording
@@ -24,6 +29,8 @@ from attention_lab.attention.recording.session import Session
 
 _changing = RLock()
 """Held while a recording changes a module, which another thread may record, too."""
+_originals: dict[type[nn.Module], Forward] = {}
+_wraps: dict[tuple[type[nn.Module], int], list[Wrap]] = {}
 
 
 @contextmanager
@@ -83,6 +90,8 @@ def recording(
                 *_compiled(session),
             ]:
                 stack.enter_context(_replaced(module, method, replacement))
+            for base, module, wrap in inherited_forwards(session):
+                stack.enter_context(_super_forward(base, module, wrap))
         stack.enter_context(missed_attention_named(session))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
@@ -159,6 +168,45 @@ class _Replacement:
 def _method(module: nn.Module, name: str, own: Any) -> Any:
     """The method that a module had before it was recorded: one of its own, or that of its class."""
     return MethodType(getattr(type(module), name), module) if own is None else own
+
+
+@contextmanager
+def _super_forward(base: type[nn.Module], module: nn.Module, wrap: Wrap) -> Iterator[None]:
+    """Let a module run a recorded method where it calls `super().forward(...)` of this class.
+
+    An object cannot replace what `super()` finds, so the method of the class is replaced. For all other
+    objects it is the original.
+    """
+    key = base, id(module)
+    with _changing:
+        if base not in _originals:
+            _originals[base] = base.forward
+            base.forward = _dispatching(base, base.forward)
+        _wraps.setdefault(key, []).append(wrap)
+    try:
+        yield
+    finally:
+        with _changing:
+            _wraps[key].remove(wrap)
+            if not _wraps[key]:
+                del _wraps[key]
+            if not any(one is base for one, _ in _wraps):
+                base.forward = _originals.pop(base)
+
+
+def _dispatching(base: type[nn.Module], original: Forward) -> Forward:
+    """A method that runs the recorded ones of its object, if there are any."""
+
+    @wraps(original)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        method: Forward = MethodType(original, self)
+        if torch.compiler.is_compiling():
+            return method(*args, **kwargs)
+        for wrap in [*_wraps.get((base, id(self)), ())]:
+            method = wrap(method)
+        return method(*args, **kwargs)
+
+    return forward
 
 
 def _warn_of_scripts(session: Session) -> None:

@@ -7,6 +7,7 @@ unobserved, and the weights are computed separately from their inputs and parame
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from attention_lab.attention.recording.weights import KernelCall
 from attention_lab.attention.torch_multihead import MultiheadAttention
 
 Forward = Callable[..., Any]
+Wrap = Callable[[Forward], Forward]
+"""Makes a recorded method of a method."""
 
 
 def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, str, Forward]]:
@@ -35,17 +38,35 @@ def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, st
     for name, module in session.open_modules():
         match module:
             case nn.MultiheadAttention() if type(module).forward is nn.MultiheadAttention.forward:
-                found.append((module, "forward", _multihead(session, name, module)))
-            case nn.TransformerEncoderLayer() if type(module).forward is nn.TransformerEncoderLayer.forward:
-                found.append((module, "forward", _layer(session, name, module)))
+                found.append((module, "forward", _multihead(session, name, module, module.forward)))
+            case nn.TransformerEncoderLayer():
+                if type(module).forward is nn.TransformerEncoderLayer.forward:
+                    found.append((module, "forward", _layer(session, name, module, module.forward)))
                 found.append((module, "_sa_block", _within(seen, module._sa_block)))
-            case nn.TransformerEncoder() if type(module).forward is nn.TransformerEncoder.forward:
-                found.append((module, "forward", _within(unseen, module.forward)))
+            case nn.TransformerEncoder():
+                if type(module).forward is nn.TransformerEncoder.forward:
+                    found.append((module, "forward", _within(unseen, module.forward)))
                 found += [
                     (layer, "forward", _within(seen, layer.forward))
                     for layer in module.layers
                     if type(layer).forward is not nn.TransformerEncoderLayer.forward
                 ]
+    return found
+
+
+def inherited_forwards(session: Session) -> list[tuple[type[nn.Module], nn.Module, Wrap]]:
+    """The classes of torch whose `forward` a module of a derived class may call, and how it is recorded."""
+    found: list[tuple[type[nn.Module], nn.Module, Wrap]] = []
+    bases: list[tuple[type[nn.Module], Callable[..., Forward]]] = [
+        (nn.MultiheadAttention, _multihead),
+        (nn.TransformerEncoderLayer, _layer),
+        (nn.TransformerEncoder, lambda session, name, module, method: _within(unseen, method)),
+    ]
+    for name, module in session.open_modules():
+        for base, wrap in bases:
+            derived = isinstance(module, base) and type(module).forward is not base.forward
+            if derived and not isinstance(module, MultiheadAttention):
+                found.append((base, module, partial(wrap, session, name, module)))
     return found
 
 
@@ -59,9 +80,8 @@ def _within(context: Callable[[], AbstractContextManager[Any]], method: Forward)
     return forward
 
 
-def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Forward:
+def _multihead(session: Session, name: str, module: nn.MultiheadAttention, method: Forward) -> Forward:
     """The forward method of an `nn.MultiheadAttention`, recorded."""
-    method = module.forward
 
     def forward(
         query: Tensor,
@@ -84,9 +104,8 @@ def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Fo
     return forward
 
 
-def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Forward:
+def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer, method: Forward) -> Forward:
     """The forward method of an `nn.TransformerEncoderLayer`, recorded on its fast path as well."""
-    method = layer.forward
     attention = f"{name}.self_attn" if name else "self_attn"
 
     def forward(
