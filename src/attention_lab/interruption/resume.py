@@ -26,10 +26,10 @@ from attention_lab.paths import short_path
 from attention_lab.reading import is_file, matches_in
 from attention_lab.run_files import CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.runs.config_parts import GROUPS, MAY_CHANGE, RESUMED
-from attention_lab.runs.run_folder import read_choices, read_metrics
+from attention_lab.runs.run_folder import read_choices, read_metrics, read_yaml_or_none
 from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml
-from attention_lab.untrusted.run_configuration import check_run
+from attention_lab.untrusted.run_configuration import check_run, packages_to_allow
 
 AUTO = "auto"
 
@@ -180,5 +180,7 @@ def _report(message: str) -> None:
 
 
 def resume_command(folder: Path) -> str:
-    """The command that resumes a run."""
-    return shlex.join(["python", "train.py", f"resume={short_path(folder)}"])
+    """The command that resumes a run, and allows the packages that its own classes come from."""
+    packages = packages_to_allow(read_yaml_or_none(folder / CONFIG))
+    allowed = [f"allow=[{','.join(packages)}]"] if packages else []
+    return shlex.join(["python", "train.py", f"resume={short_path(folder)}", *allowed])

@@ -16,8 +16,10 @@ from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
     checked_packages,
+    is_own_class,
     with_moved_classes,
 )
+from attention_lab.untrusted.plain_files import levels
 from attention_lab.untrusted.run_parts import check_parts_of_run, is_listed
 
 WRITING = ("trainer", "callbacks", "logger")
@@ -87,6 +89,14 @@ def check_run(
     kept = {part: _moved(_without(found[part], part, given), part, root, folder, name) for part in WRITING}
     kept["trainer"]["default_root_dir"] = str(folder)  # by default, it is the working directory
     return {**found, **kept, **dict.fromkeys(("run", "inputs", "theorem"))}
+
+
+def packages_to_allow(found: Any) -> list[str]:
+    """The packages besides this one whose classes the configuration of a run names."""
+    nodes = [one for level in levels(found) for one in level if isinstance(one, dict)]
+    named = [one["_target_"] for one in nodes if isinstance(one.get("_target_"), str)]
+    others = [one for one in named if not is_own_class(one) and not is_listed(one)]
+    return list(dict.fromkeys(one.partition(".")[0] for one in others))
 
 
 def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
