@@ -85,6 +85,24 @@ def test_modules_and_heads_can_be_chosen() -> None:
     assert np.array_equal(_only(view).weights, WEIGHTS[1:])
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_the_layers_that_a_model_returns_are_shown_in_order(kind: type) -> None:
+    layers = kind(torch.tensor(np.roll(WEIGHTS, layer, -1)).expand(2, -1, -1, -1) for layer in range(12))
+    records = attention_lab.show(layers, QUERIES, KEYS).records
+    names = [f"layer {layer}" for layer in range(12)]
+    assert list(records) == [f"example {number}/{name}" for number in (1, 2) for name in names]
+    for layer, name in enumerate(names):
+        assert np.array_equal(records[f"example 2/{name}"].weights, np.roll(WEIGHTS, layer, -1))
+    chosen = attention_lab.show(layers, QUERIES, KEYS, names=["layer 11"], heads=[1]).records
+    assert list(chosen) == ["example 1/layer 11", "example 2/layer 11"]
+
+
+def test_layers_without_weights_are_named() -> None:
+    message = r"^weights of layer 1 are None, so the model did not compute them: show\(model, inputs\) does$"
+    with pytest.raises(ValueError, match=message):
+        attention_lab.show((torch.tensor(WEIGHTS)[None], None))
+
+
 def test_names_are_a_list() -> None:
     with pytest.raises(ValueError, match=r"^names='two': give a list of names, such as \['two'\]$"):
         attention_lab.show({"one": WEIGHTS, "two": WEIGHTS}, names="two")

@@ -48,9 +48,10 @@ def show(
         attention_lab.show(attention_lab.load("best.ckpt"), ["attention"])
 
     Args:
-        attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as a tensor, array or list; a recording or
-            mapping of weights by module name; a mapping of such mappings by run, to compare runs; or a model,
-            which `show` then runs.
+        attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as a tensor, array or list; a sequence of
+            weights `[B, H, Q, K]`, one for each layer, as a model of transformers returns them; a recording
+            or mapping of weights by module name; a mapping of such mappings by run, to compare runs; or a
+            model, which `show` then runs.
         queries: a label for each row, or one such list for each of the B examples, with None for padding.
             For a model, its inputs: the output of its tokenizer, a mapping of keyword arguments, a tensor, or
             texts for a model from `attention_lab.load`.
@@ -106,11 +107,18 @@ def _is_model(value: Any) -> bool:
 
 def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
     """The weights by module name, for each run."""
+    if isinstance(attention, list | tuple) and any(_is_layer(one) for one in attention):
+        return {"": {f"layer {number}": one for number, one in enumerate(attention)}}
     if not isinstance(attention, Mapping):
         return {"": {"": attention}}
     if attention and all(isinstance(value, Mapping) for value in attention.values()):
         return {str(run): weights for run, weights in attention.items()}
     return {"": attention}
+
+
+def _is_layer(weights: Any) -> bool:
+    """Whether an item of a sequence has the weights of a layer, or is what is returned in place of them."""
+    return weights is None or getattr(weights, "ndim", 0) == 4
 
 
 def records_of(
@@ -188,6 +196,8 @@ def _mask(weights: Mapping[str, Any], module: str, mask: Any) -> Any:
 
 def _four_dimensional(given: Any, name: str) -> npt.NDArray[np.float32]:
     """The weights with four dimensions: examples, heads, queries and keys."""
+    if given is None:
+        raise ValueError(f"{name} are None, so the model did not compute them: show(model, inputs) does")
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:
         raise ValueError(f"{name} must have the shape [Q, K], [H, Q, K] or [B, H, Q, K], not {values.shape}")
