@@ -107,7 +107,7 @@ def _is_model(value: Any) -> bool:
 
 def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
     """The weights by module name, for each run."""
-    if isinstance(attention, list | tuple) and any(_is_layer(one) for one in attention):
+    if isinstance(attention, list | tuple) and all(map(_is_layer, attention)):
         return {"": {f"layer {number}": one for number, one in enumerate(attention)}}
     if not isinstance(attention, Mapping):
         return {"": {"": attention}}
