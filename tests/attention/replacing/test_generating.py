@@ -10,9 +10,10 @@ from architectures import LENGTH, SHARED, SMALL, WORDS, strong
 from torch import Tensor
 
 from attention_lab import replace_attention
-from attention_lab.attention import Additive, Band, Mechanism, ScaledDot, Sparsemax
+from attention_lab.attention import Additive, Band, LocalP, Mechanism, ScaledDot, Sparsemax
 
 SAME = Mechanism(ScaledDot)
+LOCAL_P = Mechanism(ScaledDot, window=LocalP)
 BAND = Mechanism(ScaledDot, window=partial(Band, width=2))
 
 
@@ -83,3 +84,22 @@ def test_a_window_over_a_source_needs_the_position_of_the_query() -> None:
     model = _t5()
     assert list(replace_attention(model, BAND, names=others)) == others
     model.generate(source, max_new_tokens=3, **start)
+
+
+def test_local_p_counts_from_the_first_key_that_is_seen() -> None:
+    message = "LocalP counts positions from the first key, which this attention hides: it works without"
+    model = _generator("Llama")
+    replace_attention(model, LOCAL_P)
+    with pytest.raises(ValueError, match=message):
+        _generate(model)
+    tokens = torch.randint(3, 60, (2, 6))
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(tokens, use_cache=False, **options)
+    assert torch.equal(model.generate(tokens, **options), expected)
+    right = (torch.arange(6) < torch.tensor([[6], [4]])).long()
+    torch.testing.assert_close(model(tokens, attention_mask=right)[0][1, :4], model(tokens[:, :4])[0][1])
+    model = _generator("Mistral", sliding_window=8)
+    replace_attention(model, LOCAL_P)
+    for cached in (False, True):
+        with pytest.raises(ValueError, match=message):
+            model.generate(tokens, use_cache=cached, **options)

@@ -1,6 +1,7 @@
 """The function that models of transformers call: masks, positions and what it leaves as it was."""
 
 import logging
+import pickle
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import transformers
 from architectures import ARCHITECTURES, SHARED, SMALL, WORDS, strong
 from many import build, inputs_of
 from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
 
 from attention_lab import recording, replace_attention
 from attention_lab.attention import Attention, Mechanism, ScaledDot
-from attention_lab.attention.replacing.hugging_face import attend
+from attention_lab.attention.replacing.attend import attend
 
 SAME = Mechanism(ScaledDot)
 
@@ -121,3 +123,16 @@ def test_a_model_that_is_replaced_twice_has_the_last_mechanism() -> None:
     assert list(first) == list(second)
     for name, attention in second.items():
         assert model.get_submodule(f"{name}.mechanism") is attention is not first[name]
+
+
+def test_a_model_is_unpickled_where_nothing_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another process."""
+    model = _llama().eval()
+    tokens = torch.randint(3, 60, (2, 6))
+    replace_attention(model, SAME)
+    expected = model(tokens)[0]
+    pickled = pickle.dumps(model)
+    for interface in (AttentionInterface, AttentionMaskInterface):
+        for name in [name for name in interface._global_mapping if name.startswith("attention_lab")]:
+            monkeypatch.delitem(interface._global_mapping, name)
+    assert torch.equal(pickle.loads(pickled)(tokens)[0], expected)

@@ -4,6 +4,7 @@ Two functions are registered there: `attend` computes a context by the mechanism
 and `_probe` only notes which modules call. A model's configuration chooses between such functions by name.
 """
 
+import inspect
 import logging
 import sys
 import threading
@@ -14,21 +15,16 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
-from attention_lab.attention.fast.transforms import has_values
-from attention_lab.attention.masks import mask_and_bias
-from attention_lab.attention.pooling import Soft
-from attention_lab.attention.recording.weights import LOWEST
-from attention_lab.attention.scores import ScaledDot
-from attention_lab.attention.windows import Global, LocalP
+from attention_lab.attention.replacing.attend import attend, reason_against
 from attention_lab.errors import first_line
 
-PART = "mechanism"
-"""The name of the new attention in its module."""
 _NAME = "attention_lab"
 _PROBE = "attention_lab_probe"
+_ADDED = "_added"
+"""The end of the names for models whose masks are added to the scores."""
 _HOME = "transformers.modeling_utils"
-_OWN_PARTS = {"softcap": "a soft cap of its scores", "s_aux": "sinks", "sinks": "sinks"}
-"""Options of the interface that are parts of a model's own formula, and what they are."""
+_INTERFACE = "ALL_ATTENTION_FUNCTIONS"
+"""What modules call that use the attention interface."""
 
 
 class Call(NamedTuple):
@@ -37,27 +33,46 @@ class Call(NamedTuple):
     Attributes:
         query: the queries `[B, H, Q, d]`, without their values.
         key_size: the size of a key.
-        own_part: a part of the model's own formula, which a mechanism would drop; None for none.
+        reason_against: why a mechanism cannot replace this attention; None if it can.
     """
 
     query: Tensor
     key_size: int
-    own_part: str | None
+    reason_against: str | None
+
+
+class Calls(NamedTuple):
+    """Which modules of a model call the attention interface.
+
+    Attributes:
+        last: the last call of each.
+        missed: the modules that would call it, but did not run.
+    """
+
+    last: dict[nn.Module, Call]
+    missed: list[nn.Module]
+
+
+class _Registered:
+    """Part of each new attention: registers the functions where a model is unpickled, in another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _registered, ()
 
 
 _lock = threading.Lock()
 _found: dict[nn.Module, Call] = {}  # while a model runs with the probe
 
 
-def found_calls(model: nn.Module, inputs: Any) -> dict[nn.Module, Call]:
-    """The last call of the attention interface by each module, as a model runs once; it stays as it was.
+def found_calls(model: nn.Module, inputs: Any) -> Calls:
+    """The calls of the attention interface by the modules of a model, as it runs once; it stays as it was.
 
     Args:
         model: any module; none are found unless it contains a model of transformers.
         inputs: what the model is called with; None to call the models of transformers with `dummy_inputs`.
 
     Raises:
-        ValueError: the model fails, or an attention has a soft cap or sinks.
+        ValueError: the model fails, or an attention has parts that a mechanism would drop.
     """
     models = _outermost_models(model)
     before = [(config, config._attn_implementation_internal) for config in _configs(models)]
@@ -70,14 +85,14 @@ def found_calls(model: nn.Module, inputs: Any) -> dict[nn.Module, Call]:
                 for one in models:
                     given = {name: x.to(one.device) for name, x in one.dummy_inputs.items()}
                     _run(one, given, "its dummy_inputs, so give inputs")
-            found = dict(_found)
+            found = Calls(dict(_found), [one for one in _callers(models) if one not in _found])
         finally:
             _found.clear()
             for config, implementation in before:
                 config._attn_implementation_internal = implementation
-    for module, call in found.items():
-        if call.own_part is not None:
-            raise ValueError(f"{type(module).__name__} has {call.own_part}, which a mechanism would drop")
+    for call in found.last.values():
+        if call.reason_against is not None:
+            raise ValueError(call.reason_against)
     return found
 
 
@@ -90,6 +105,7 @@ def new_attention(module: nn.Module, call: Call, mechanism: Mechanism) -> Attent
     """An attention for a module, on the device and in the precision of its queries."""
     query = call.query
     attention = mechanism(query.shape[-1], call.key_size, query.shape[1])
+    attention.registered = _Registered()  # type: ignore[assignment]
     return attention.to(query.device, query.dtype).train(module.training)
 
 
@@ -117,11 +133,8 @@ def _choose(models: list[Any], name: str) -> None:
     """Let models use one of the functions of this module, which are registered first."""
     if not models:
         return
-    functions: Any = sys.modules[_HOME]
-    masks: Any = sys.modules["transformers.masking_utils"]
-    for one, function in ((_NAME, attend), (_PROBE, _probe)):
-        functions.AttentionInterface.register(one, function)
-        masks.AttentionMaskInterface.register(one, masks.sdpa_mask)  # boolean, True = attend
+    _register()
+    _share_configs(models)
     logger = logging.getLogger(_HOME)  # which warns of models that cannot change: they are not found
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -130,6 +143,57 @@ def _choose(models: list[Any], name: str) -> None:
             model.set_attn_implementation(name)
     finally:
         logger.setLevel(level)
+    for part in _parts(models):
+        if part.config._attn_implementation == name and not part._supports_sdpa:
+            part.config._attn_implementation_internal = name + _ADDED  # other parts of it may add the masks
+
+
+def _share_configs(models: list[Any]) -> None:
+    """Let modules use the configuration of the model they are in, if theirs is an equal copy."""
+    parts = _parts(models)
+    known = {id(part.config) for part in parts}
+    for part in parts:
+        for module in part.modules():
+            own = getattr(module, "config", part.config)
+            if id(own) not in known and _equal(own, part.config):
+                module.config = part.config
+
+
+def _equal(config: Any, other: Any) -> bool:
+    same_kind = type(config) is type(other) and config._attn_implementation == other._attn_implementation
+    return same_kind and config.to_dict() == other.to_dict()
+
+
+def _register() -> None:
+    functions: Any = sys.modules[_HOME]
+    masks: Any = sys.modules["transformers.masking_utils"]
+    for name, function in ((_NAME, attend), (_PROBE, _probe)):
+        for end, mask in (("", masks.sdpa_mask), (_ADDED, masks.eager_mask)):  # sdpa: boolean, True = attend
+            functions.AttentionInterface.register(name + end, function)
+            masks.AttentionMaskInterface.register(name + end, mask)
+
+
+def _registered() -> _Registered:
+    if _HOME in sys.modules:
+        _register()
+    return _Registered()
+
+
+def _parts(models: list[Any]) -> list[Any]:
+    """Models of transformers, and those inside them."""
+    kind = sys.modules[_HOME].PreTrainedModel
+    return [part for one in models for part in one.modules() if isinstance(part, kind)]
+
+
+def _callers(models: list[Any]) -> list[nn.Module]:
+    """The modules that would call the probe."""
+    probed = [one for one in _parts(models) if one.config._attn_implementation.startswith(_PROBE)]
+    codes = {
+        module: getattr(inspect.unwrap(type(module).forward), "__code__", None)
+        for one in probed
+        for module in one.modules()
+    }
+    return [one for one, code in codes.items() if code is not None and _INTERFACE in code.co_names]
 
 
 def _run(model: nn.Module, inputs: Any, given: str) -> None:
@@ -144,100 +208,6 @@ def _probe(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any
 ) -> tuple[Tensor, None]:
     """Note the call of a module; the context is zero."""
-    own_part = next((part for name, part in _OWN_PARTS.items() if options.get(name) is not None), None)
-    _found[module] = Call(query.new_empty(()).expand(query.shape), key.shape[-1], own_part)
+    query_shape = query.new_empty(()).expand(query.shape)
+    _found[module] = Call(query_shape, key.shape[-1], reason_against(module, options))
     return value.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[-1]), None
-
-
-def attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | Tensor | None = None,
-    is_causal: bool | None = None,
-    position_bias: Tensor | None = None,
-    **options: Any,
-) -> tuple[Tensor, None]:
-    """The context `[B, Q, H, dv]` by the mechanism in a module; by torch's kernel in one that has none.
-
-    Args:
-        module: the module that attends.
-        query: `[B, H, Q, d]`.
-        key: `[B, G, K, d]`, each for H / G heads of queries.
-        value: `[B, G, K, dv]`.
-        attention_mask: boolean, True = attend, or numbers that are added to the scores; None to attend to
-            every key or, if there are several queries and the attention is causal, to earlier ones.
-        dropout: probability with which a weight is dropped.
-        scaling: the factor on inner products, for `ScaledDot`.
-        is_causal: by default, what the module says.
-        position_bias: added to the scores.
-        options: whatever other functions need.
-
-    Raises:
-        ValueError: hard pooling with dropout, or a window whose queries are at unknown positions.
-    """
-    attention = getattr(module, PART, None)
-    if not isinstance(attention, Attention):
-        options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
-        kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
-        given = query, key, value, attention_mask, dropout
-        return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    queries = query.shape[2]
-    earlier_only = bool(causal) and attention_mask is None and queries > 1
-    if earlier_only and key.shape[2] > queries:  # the rest of a static cache is still empty
-        key, value = key[:, :, :queries], value[:, :, :queries]
-        position_bias = None if position_bias is None else position_bias[..., :queries]
-    mask, bias = attention_mask, position_bias
-    if mask is not None and mask.dtype != torch.bool:
-        mask, added = mask_and_bias(mask, LOWEST)
-        if added is not None:
-            bias = added if bias is None else bias + added
-    offset = key.shape[2] - queries if causal else 0
-    _check_positions(attention, queries, key.shape[2], mask, causal=bool(causal))
-    _set_dropout(attention, dropout)
-    key = _with_scale_of_model(attention, key, scaling)
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    memory = attention.remember(key, value, mask, causal=earlier_only)
-    context = attention(query, memory, offset=offset, bias=bias)
-    return context.transpose(1, 2).contiguous(), None
-
-
-def _check_positions(
-    attention: Attention, queries: int, keys: int, mask: Tensor | None, causal: bool
-) -> None:
-    """Reject calls in which a window would need the positions of queries, but they are unknown."""
-    if isinstance(attention.window, Global | LocalP) or queries == keys:
-        return
-    window = type(attention.window).__name__
-    if not causal and queries == 1:
-        raise ValueError(
-            f"{window} needs the position of the query, which is unknown in attention to a source: replace "
-            "only the other attentions, by their names"
-        )
-    if causal and mask is not None and has_values(mask) and not bool(mask[..., -1].any()):
-        raise ValueError(f"{window} needs a cache without empty places: leave cache_implementation out")
-
-
-def _set_dropout(attention: Attention, dropout: float) -> None:
-    """Drop weights with the probability that the model chooses in each call."""
-    if dropout and not isinstance(attention.pooling, Soft):
-        raise ValueError(
-            "the model drops weights of its attention, but hard pooling samples from them: "
-            "set its dropout of attention to 0"
-        )
-    if attention.dropout.p != dropout:
-        attention.dropout.p = dropout
-
-
-def _with_scale_of_model(attention: Attention, key: Tensor, scaling: float | Tensor | None) -> Tensor:
-    """Keys whose scaled dot products have the scale of the model; a window sees the queries, not the keys."""
-    if scaling is None or type(attention.score) is not ScaledDot:
-        return key
-    factor = scaling * key.shape[-1] ** 0.5
-    return key if not isinstance(factor, Tensor) and abs(factor - 1) < 1e-6 else key * factor

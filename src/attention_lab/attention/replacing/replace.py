@@ -8,12 +8,8 @@ from torch import nn
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.recording.chosen_modules import ChosenModules
-from attention_lab.attention.replacing.hugging_face import (
-    PART,
-    found_calls,
-    new_attention,
-    use_mechanisms,
-)
+from attention_lab.attention.replacing.attend import PART
+from attention_lab.attention.replacing.hugging_face import found_calls, new_attention, use_mechanisms
 from attention_lab.attention.torch_multihead import MultiheadAttention
 
 
@@ -71,8 +67,9 @@ def replace_attention(
         TypeError: the model is not a module, or contains a subclass of torch's attention; `mechanism` is not
             a `Mechanism`.
         KeyError: the model has no module of that name.
-        ValueError: there is no attention to replace, the model cannot run on the inputs, or its attention
-            has a soft cap or sinks, which a mechanism would drop.
+        ValueError: there is no attention to replace, the model cannot run on the inputs or does not run all
+            chosen attentions with them, or its attention has parts that a mechanism would drop: a soft cap,
+            sinks, or a choice of keys of its own.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace_attention takes a torch.nn.Module, not {kind_of(model)}")
@@ -122,7 +119,15 @@ def _in_transformers(
 ) -> Iterator[_Replacement]:
     """New parts of the modules that call the attention interface of transformers."""
     names = {module: name for name, module in model.named_modules()}
-    for module, call in found_calls(model, inputs).items():
+    calls = found_calls(model, inputs)
+    missed = [name for one in calls.missed if (name := names[one]) in chosen]
+    if missed:
+        given = "its dummy_inputs" if inputs is None else "these inputs"
+        raise ValueError(
+            f"{type(model).__name__} does not call the attention interface in {len(missed)} of its attentions"
+            f", such as {missed[0]}, with {given}: give inputs that use them, or names=[...] of others"
+        )
+    for module, call in calls.last.items():
         name = names.get(module)
         if name is not None and name in chosen:
             attention = new_attention(module, call, mechanism)

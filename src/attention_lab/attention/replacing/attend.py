@@ -1,0 +1,147 @@
+"""The attention function that models of transformers call: the mechanism of the module that attends."""
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention.attention import Attention
+from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.masks import causal_mask, mask_and_bias
+from attention_lab.attention.pooling import Soft
+from attention_lab.attention.recording.weights import LOWEST
+from attention_lab.attention.scores import ScaledDot
+from attention_lab.attention.windows import Global, LocalP
+
+PART = "mechanism"
+"""The name of the new attention in its module."""
+_OWN_PARTS = {
+    "softcap": "a soft cap of its scores",
+    "s_aux": "sinks",
+    "sinks": "sinks",
+    "indices": "a choice of keys of its own",
+    "block_indices": "a choice of keys of its own",
+}
+"""Options of the interface that are parts of a model's own formula, and what they are."""
+
+
+def reason_against(module: nn.Module, options: dict[str, Any]) -> str | None:
+    """Why a mechanism cannot replace the attention of a module that calls with these options, or None."""
+    part = next((part for name, part in _OWN_PARTS.items() if options.get(name) is not None), None)
+    return None if part is None else f"{type(module).__name__} has {part}, which a mechanism would drop"
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | Tensor | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The context `[B, Q, H, dv]` by the mechanism in a module; by torch's kernel in one that has none.
+
+    Args:
+        module: the module that attends.
+        query: `[B, H, Q, d]`.
+        key: `[B, G, K, d]`, each for H / G heads of queries.
+        value: `[B, G, K, dv]`.
+        attention_mask: boolean, True = attend, or numbers that are added to the scores; None to attend to
+            every key or, if there are several queries and the attention is causal, to earlier ones.
+        dropout: probability with which a weight is dropped.
+        scaling: the factor on inner products, for `ScaledDot`.
+        is_causal: by default, what the module says.
+        position_bias: added to the scores.
+        options: whatever other functions need.
+
+    Raises:
+        ValueError: hard pooling with dropout, a window whose queries or keys are at unknown positions, or
+            a part of the model's own formula that a mechanism would drop.
+    """
+    reason = reason_against(module, options)
+    if reason is not None:
+        raise ValueError(reason)
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    queries, keys = query.shape[2], key.shape[2]
+    shared = getattr(module, "is_kv_shared_layer", False)
+    if shared and causal and attention_mask is None and keys > queries:  # it may have only the last queries
+        attention_mask = causal_mask(queries, keys, key.device, offset=keys - queries)[None, None]
+    attention = getattr(module, PART, None)
+    if not isinstance(attention, Attention):
+        options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
+        kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
+        given = query, key, value, attention_mask, dropout
+        return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
+    earlier_only = causal and attention_mask is None and queries > 1
+    if earlier_only and keys > queries:  # the rest of a static cache is still empty
+        keys = queries
+        key, value = key[:, :, :keys], value[:, :, :keys]
+        position_bias = None if position_bias is None else position_bias[..., :keys]
+    mask, bias = attention_mask, position_bias
+    if mask is not None and mask.dtype != torch.bool:
+        mask, added = mask_and_bias(mask, LOWEST)
+        if added is not None:
+            bias = added if bias is None else bias + added
+    offset = keys - queries if causal else 0
+    if isinstance(attention.window, LocalP):
+        _check_first_key(queries, keys, mask, options.get("sliding_window"))
+    elif not isinstance(attention.window, Global):
+        _check_positions(attention, queries, keys, mask, causal=causal)
+    _set_dropout(attention, dropout)
+    key = _with_scale_of_model(attention, key, scaling)
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    memory = attention.remember(key, value, mask, causal=earlier_only)
+    context = attention(query, memory, offset=offset, bias=bias)
+    return context.transpose(1, 2).contiguous(), None
+
+
+def _check_positions(
+    attention: Attention, queries: int, keys: int, mask: Tensor | None, causal: bool
+) -> None:
+    """Reject calls in which a window would need the positions of queries, but they are unknown."""
+    if queries == keys:
+        return
+    window = type(attention.window).__name__
+    if not causal and queries == 1:
+        raise ValueError(
+            f"{window} needs the position of the query, which is unknown in attention to a source: replace "
+            "only the other attentions, by their names"
+        )
+    if causal and mask is not None and has_values(mask) and not bool(mask[..., -1].any()):
+        raise ValueError(f"{window} needs a cache without empty places: leave cache_implementation out")
+
+
+def _check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_window: int | None) -> None:
+    """Reject calls whose first key is not the first that the queries see, from which `LocalP` counts."""
+    hidden = mask is not None and has_values(mask) and bool((mask.any(-1) & ~mask[..., 0]).any())
+    if hidden or (sliding_window is not None and queries < keys >= sliding_window):
+        raise ValueError(
+            "LocalP counts positions from the first key, which this attention hides: it works without "
+            "padding on the left, packed sequences and sliding windows"
+        )
+
+
+def _set_dropout(attention: Attention, dropout: float) -> None:
+    """Drop weights with the probability that the model chooses in each call."""
+    if dropout and not isinstance(attention.pooling, Soft):
+        raise ValueError(
+            "the model drops weights of its attention, but hard pooling samples from them: "
+            "set its dropout of attention to 0"
+        )
+    if attention.dropout.p != dropout:
+        attention.dropout.p = dropout
+
+
+def _with_scale_of_model(attention: Attention, key: Tensor, scaling: float | Tensor | None) -> Tensor:
+    """Keys whose scaled dot products have the scale of the model; a window sees the queries, not the keys."""
+    if scaling is None or type(attention.score) is not ScaledDot:
+        return key
+    factor = scaling * key.shape[-1] ** 0.5
+    return key if not isinstance(factor, Tensor) and abs(factor - 1) < 1e-6 else key * factor
