@@ -271,7 +271,11 @@ def bert() -> nn.Module:
             r"a list of names, such as",
         ),
         (lambda model: replace_attention(model, SAME, names=["layer"]), KeyError, "no module has this name"),
-        (lambda model: replace_attention(model, SAME, names=["pooler"]), ValueError, "no attention"),
+        (
+            lambda model: replace_attention(model, SAME, names=["pooler"]),
+            ValueError,
+            "no attention in pooler that",
+        ),
     ],
 )
 def test_arguments_of_the_wrong_kind(

@@ -51,7 +51,8 @@ def replace_attention(
 
     The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
     optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
-    then call `load_state_dict`. `model.set_attn_implementation("sdpa")` restores that of `transformers`.
+    then call `load_state_dict`. `model.set_attn_implementation("sdpa")`, or "eager" where the model has no
+    other, restores that of `transformers`.
 
     Args:
         model: the model; it is changed in place.
@@ -80,8 +81,9 @@ def replace_attention(
         *_in_transformers(model, mechanism, chosen, inputs),
     ]
     if not replacements:
+        where = "" if names is None else f" in {', '.join(names) or 'no modules'}"
         raise ValueError(
-            f"{type(model).__name__} has no attention that can be replaced: it needs a "
+            f"{type(model).__name__} has no attention{where} that can be replaced: it needs a "
             "torch.nn.MultiheadAttention, or a transformers model that uses the attention interface"
         )
     for _, holder, part, new, _ in replacements:
