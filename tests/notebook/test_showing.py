@@ -101,7 +101,7 @@ def test_layers_without_weights_are_named() -> None:
     message = r"^weights of layer 1 are None, so the model did not compute them: show\(model, inputs\) does$"
     with pytest.raises(ValueError, match=message):
         attention_lab.show((torch.tensor(WEIGHTS)[None], None))
-    with pytest.raises(ValueError, match="^there is no attention to show: there are no weights$"):
+    with pytest.raises(ValueError, match=r"^there is no attention to show: there are no weights$"):
         attention_lab.show(())  # as transformers returns without eager attention
 
 

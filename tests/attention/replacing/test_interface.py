@@ -71,6 +71,19 @@ def test_a_bias_of_positions_and_one_in_the_mask_are_both_added() -> None:
         torch.testing.assert_close(context, expected.transpose(1, 2))
 
 
+@pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
+def test_weights_that_the_model_is_asked_for_are_returned(name: str) -> None:
+    eager, model = (strong(ARCHITECTURES[name].build(path, 0.0).eval()) for path in ("eager", "sdpa"))
+    inputs = ARCHITECTURES[name].inputs("none")
+    replace_attention(model, SAME, inputs)
+    with torch.no_grad():
+        expected, found = (one(**inputs, output_attentions=True) for one in (eager, model))
+    parts = [part for part in expected if "attentions" in part]
+    assert parts
+    for part in parts:
+        torch.testing.assert_close(found[part], expected[part], atol=1e-5, rtol=1e-4)
+
+
 def test_an_inner_model_runs_once_inside_the_outer_one() -> None:
     config = transformers.BertConfig(**SMALL, **WORDS)
     model = transformers.BertForSequenceClassification(config)

@@ -43,8 +43,10 @@ def attend(
     is_causal: bool | None = None,
     position_bias: Tensor | None = None,
     **options: Any,
-) -> tuple[Tensor, None]:
+) -> tuple[Tensor, Tensor | None]:
     """The context `[B, Q, H, dv]` by the mechanism in a module; by torch's kernel in one that has none.
+
+    Beside it the weights `[B, H, Q, K]`, before dropout, with the option `output_attentions`, else None.
 
     Args:
         module: the module that attends.
@@ -99,7 +101,9 @@ def attend(
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     memory = attention.remember(key, value, mask, causal=earlier_only)
     context = attention(query, memory, offset=offset, bias=bias)
-    return context.transpose(1, 2).contiguous(), None
+    asked = options.get("output_attentions", False)
+    weights = attention.weights(query, memory, offset=offset, bias=bias) if asked else None
+    return context.transpose(1, 2).contiguous(), weights
 
 
 def _check_positions(
