@@ -9,22 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
+from two_attentions import Both
 
-from attention_lab import MultiheadAttention
 from attention_lab.attention import recording
-
-
-class Both(nn.Module):
-    """Our own attention after torch's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.theirs = nn.MultiheadAttention(8, 2, batch_first=True)
-        self.ours = MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.theirs(x, x, x, need_weights=False)[0]
-        return self.ours(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
 
 
 def test_a_recording_around_another_misses_nothing() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from two_attentions import Both
 
 from attention_lab import MultiheadAttention
 from attention_lab.attention import Mechanism, MultiHead, ScaledDot, lengths_mask, recording
@@ -38,19 +39,6 @@ class Grouped(nn.Module):
         return self.ours.attend(x, self.ours.remember(x))
 
 
-class Torch(nn.Module):
-    """Torch's module, then ours in its place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.theirs = nn.MultiheadAttention(8, 2, batch_first=True)
-        self.ours = MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.theirs(x, x, x, need_weights=False)[0]
-        return self.ours(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
-
-
 class ByHand(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(x, x, (x @ x.mT).softmax(-1) @ x)
@@ -68,7 +56,7 @@ def _own_layer() -> nn.Module:
     return encoder
 
 
-MODELS: list[Callable[[], nn.Module]] = [Packed, Grouped, Torch, ByHand, _encoder, _own_layer]
+MODELS: list[Callable[[], nn.Module]] = [Packed, Grouped, Both, ByHand, _encoder, _own_layer]
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -99,7 +87,7 @@ def test_recordings_in_several_threads_do_not_mix(make: Callable[[], nn.Module])
     assert [module.__dict__ for module in model.modules()] == before
 
 
-@pytest.mark.parametrize("make", [Packed, Torch, _encoder])
+@pytest.mark.parametrize("make", [Packed, Both, _encoder])
 def test_calls_of_another_thread_are_not_recorded_but_named(make: Callable[[], nn.Module]) -> None:
     model, x = make().eval(), torch.randn(2, 4, 8)
     with (
