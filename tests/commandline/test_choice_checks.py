@@ -36,6 +36,13 @@ def test_choices_in_lists_and_in_quotes(arguments: list[str]) -> None:
         check_choices([*flags, wrong], CONF)
 
 
+@pytest.mark.parametrize("value", ["5", "null", "true", "{a:1}"])
+def test_a_group_of_hydra_takes_the_name_of_a_choice(value: str) -> None:
+    with pytest.raises(LabError, match=r"^hydra/launcher=.*: give the name of a choice, not "):
+        check_choices([f"hydra/launcher={value}"], CONF)
+    check_choices(["hydra/launcher=basic", "hydra/sweeper='basic'", "~hydra/launcher"], CONF)
+
+
 @pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
 def test_a_folder_that_is_none_is_refused(argument: str) -> None:
     with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):

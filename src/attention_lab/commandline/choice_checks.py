@@ -57,6 +57,7 @@ def check_choices(arguments: Sequence[str], conf: Path) -> None:
     for argument in given:
         _check_word(argument, folders)
         _check_run_folder(argument)
+        _check_hydras_choice(argument)
         _check_choice(argument, folders, given)
     if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
         check_arguments(given, *folders)
@@ -89,6 +90,15 @@ def _check_run_folder(argument: str) -> None:
     for name in re.findall(r"(?<!\\)\$\{oc\.env: *(\w+) *\}", value):
         if name not in os.environ:
             raise LabError(f"{argument}: the environment variable {name} is not set")
+
+
+def _check_hydras_choice(argument: str) -> None:
+    """Raise LabError for a choice from one of Hydra's own groups that is no name, such as null."""
+    if not argument.startswith("hydra/"):
+        return
+    for value in listed_values(parse_override(argument)):
+        if not isinstance(value, str | list):
+            raise LabError(f"{argument}: give the name of a choice, not {as_text(value)}")
 
 
 def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:
