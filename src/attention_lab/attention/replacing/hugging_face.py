@@ -139,8 +139,8 @@ def _choose(models: list[Any], name: str) -> None:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        for model in models:
-            model.set_attn_implementation(name)
+        for part in _parts(models):  # older versions leave out parts with a copy of the configuration
+            part.set_attn_implementation(name)
     finally:
         logger.setLevel(level)
     for part in _parts(models):
