@@ -143,7 +143,7 @@ class MultiHead(nn.Module):
             return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
         if self.attention.record is not None:
             query, key, value = self._split_all(packing.unpack(projected))
-            memory = self._repeated(self._remember(key, value, packing.mask, causal, 0))
+            memory = with_all_heads(self._remember(key, value, packing.mask, causal, 0), self.heads)
             query, bias = self._with_positions(query, memory, 0)
             self.attention.record_weights(query, memory, bias=bias)
         with self.attention.unrecorded():
@@ -155,23 +155,8 @@ class MultiHead(nn.Module):
         mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # shared by all heads
         # A score with parameters prepares the keys differently for each head.
         if self.key_value_heads < self.heads and any(True for _ in self.attention.score.parameters()):
-            key, value = self._repeat(key), self._repeat(value)
+            key, value = with_heads(key, self.heads), with_heads(value, self.heads)
         return self.attention.remember(key, value, mask, causal=causal)
-
-    def _repeated(self, memory: Memory) -> Memory:
-        """The memory with keys and values for each head of queries."""
-        if memory.keys.shape[1] == self.heads:
-            return memory
-        return memory._replace(keys=self._repeat(memory.keys), value=self._repeat(memory.value))
-
-    def _repeat(self, x: Tensor) -> Tensor:
-        """`[B, G, K, f]` to `[B, H, K, f]`; a single head is not copied."""
-        if self.key_value_heads == 1:
-            return x.expand(-1, self.heads, -1, -1)
-        size = self.heads // self.key_value_heads
-        if not has_values(x):  # PyTorch 2.11 cannot export a `repeat_interleave` of sequences of any length
-            return torch.cat([head.expand(-1, size, -1, -1) for head in x.split(1, 1)], 1)  # type: ignore[no-untyped-call]
-        return x.repeat_interleave(size, 1)
 
     def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
         """Queries prepared for the score, and the bias that is added to it."""
@@ -182,45 +167,8 @@ class MultiHead(nn.Module):
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
         query, bias = self._with_positions(query, memory, offset)
-        if self._may_share(memory, offset):
-            contexts = self._share(query, memory, offset, bias)
-        else:
-            contexts = self.attention(query, self._repeated(memory), offset=offset, bias=bias)
+        contexts = grouped_attention(self.attention, query, memory, offset=offset, bias=bias)
         return contexts.transpose(1, 2).flatten(-2)
-
-    def _may_share(self, memory: Memory, offset: int) -> bool:
-        """Whether all queries of a group may be attended to as the rows of one head.
-
-        Not in compiled or traced code, where sizes and the form of the mask may change later.
-        """
-        attention, mask = self.attention, memory.mask
-        return (
-            memory.keys.shape[1] < self.heads
-            and has_values(memory.value)
-            and not memory.hides_later_keys(offset)
-            and (mask is None or (mask.shape[-2] == 1 and mask.shape[-3:-2] in ((), (1,))))
-            and computes_as(attention, Attention)
-            and attention.has_the_formula()
-            and computes_as(attention.window, Global)
-            and treats_heads_alike(
-                attention.score, attention.normalizer, attention.pooling, attention.dropout
-            )
-        )
-
-    def _share(self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None) -> Tensor:
-        """The contexts of the heads, `[B, H, Q, dv]`, without a copy of keys and values for each."""
-        if self.attention.record is not None:
-            self.attention.record_weights(query, self._repeated(memory), offset=offset, bias=bias)
-        batch, heads, queries, _ = query.shape
-        rows = self.key_value_heads, heads // self.key_value_heads * queries
-        if bias is not None:
-            bias = bias.expand(*bias.shape[:-3], heads, queries, -1)
-            bias = bias.reshape(*bias.shape[:-3], *rows, bias.shape[-1])
-        with self.attention.unrecorded():
-            contexts: Tensor = self.attention(
-                query.reshape(batch, *rows, query.shape[-1]), memory._replace(causal=False), bias=bias
-            )
-        return contexts.reshape(len(contexts), heads, queries, contexts.shape[-1])
 
     def _split_all(self, projected: Tensor) -> tuple[Tensor, ...]:
         """The heads of queries, keys and values."""
@@ -231,6 +179,76 @@ class MultiHead(nn.Module):
         batch, length, _ = projected.shape
         heads = projected.view(batch, length, sum(parts), self.size // self.heads).transpose(1, 2)
         return heads.split(parts, 1)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def grouped_attention(
+    attention: Attention,
+    query: Float[Tensor, "B H Q dq"],
+    memory: Memory,
+    *,
+    offset: int = 0,
+    bias: Float[Tensor, "..."] | None = None,
+) -> Float[Tensor, "B H Q dv"]:
+    """Attention of H heads of queries to G heads of keys and values, each shared by H / G of them.
+
+    Where all queries see the same keys, as in a step of decoding, these are not copied for each head.
+
+    Args:
+        attention: computes the context of each head.
+        query: the queries.
+        memory: of keys `[B, G, K, dk]`; of H heads, if the score has parameters.
+        offset: position of the first query.
+        bias: added to the scores.
+    """
+    batch, heads, queries, size = query.shape
+    if not _may_share(attention, memory, heads, offset):
+        contexts: Tensor = attention(query, with_all_heads(memory, heads), offset=offset, bias=bias)
+        return contexts
+    if attention.record is not None:
+        attention.record_weights(query, with_all_heads(memory, heads), offset=offset, bias=bias)
+    groups = memory.keys.shape[1]
+    rows = groups, heads // groups * queries  # the queries of a group are attended to as those of one head
+    if bias is not None:
+        bias = bias.expand(*bias.shape[:-3], heads, queries, -1)
+        bias = bias.reshape(*bias.shape[:-3], *rows, bias.shape[-1])
+    with attention.unrecorded():
+        contexts = attention(query.reshape(batch, *rows, size), memory._replace(causal=False), bias=bias)
+    return contexts.reshape(len(contexts), heads, queries, contexts.shape[-1])
+
+
+def _may_share(attention: Attention, memory: Memory, heads: int, offset: int) -> bool:
+    """Whether all queries of a group may be attended to as the rows of one head.
+
+    Not in compiled or traced code, where sizes and the form of the mask may change later.
+    """
+    mask = memory.mask
+    return (
+        memory.keys.shape[1] < heads
+        and has_values(memory.value)
+        and not memory.hides_later_keys(offset)
+        and (mask is None or (mask.shape[-2] == 1 and mask.shape[-3:-2] in ((), (1,))))
+        and computes_as(attention, Attention)
+        and attention.has_the_formula()
+        and computes_as(attention.window, Global)
+        and treats_heads_alike(attention.score, attention.normalizer, attention.pooling, attention.dropout)
+    )
+
+
+def with_all_heads(memory: Memory, heads: int) -> Memory:
+    """The memory with keys and values for each head of queries."""
+    if memory.keys.shape[1] == heads:
+        return memory
+    return memory._replace(keys=with_heads(memory.keys, heads), value=with_heads(memory.value, heads))
+
+
+def with_heads(x: Float[Tensor, "B G K f"], heads: int) -> Float[Tensor, "B H K f"]:
+    """Each of the G heads H / G times; a single head is not copied."""
+    groups = x.shape[1]
+    if groups == 1:
+        return x.expand(-1, heads, -1, -1)
+    if not has_values(x):  # PyTorch 2.11 cannot export a `repeat_interleave` of sequences of any length
+        return torch.cat([head.expand(-1, heads // groups, -1, -1) for head in x.split(1, 1)], 1)  # type: ignore[no-untyped-call]
+    return x.repeat_interleave(heads // groups, 1)
 
 
 def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from attention_lab import recording, replace_attention
-from attention_lab.attention import Attention, Mechanism, ScaledDot
+from attention_lab.attention import Attention, Mechanism, ScaledDot, multihead
 from attention_lab.attention.replacing.attend import attend
 
 SAME = Mechanism(ScaledDot)
@@ -69,6 +69,37 @@ def test_a_bias_of_positions_and_one_in_the_mask_are_both_added() -> None:
         context, _ = attend(_Module(False), query, key, value, added, position_bias=positions)
         expected = nn.functional.scaled_dot_product_attention(query, key, value, added + positions)
         torch.testing.assert_close(context, expected.transpose(1, 2))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_step_of_generating_copies_no_keys_for_the_heads_that_share_them(
+    padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = _Module(True)
+    query, key, value = torch.randn(2, 8, 1, 4), *torch.randn(2, 2, 2, 7, 4)
+    mask = torch.ones(2, 1, 1, 7, dtype=torch.bool)
+    mask[0, ..., :3] = not padded
+    shared = key.repeat_interleave(4, 1), value.repeat_interleave(4, 1)
+    expected = nn.functional.scaled_dot_product_attention(query, *shared, mask).transpose(1, 2)
+    with recording(module) as weights:
+        recorded, _ = attend(module, query, key, value, mask)
+    assert weights["mechanism"].shape == (2, 8, 1, 7)
+    monkeypatch.setattr(multihead, "with_heads", None)
+    context, _ = attend(module, query, key, value, mask)
+    assert torch.equal(context, recorded)
+    torch.testing.assert_close(context, expected)
+
+
+@pytest.mark.parametrize("heads_of_mask", [1, 8])
+def test_several_queries_of_heads_that_share_keys(heads_of_mask: int) -> None:
+    query, key, value = torch.randn(2, 8, 5, 4), *torch.randn(2, 2, 2, 7, 4)
+    mask = torch.rand(2, heads_of_mask, 5, 7) < 0.8
+    mask[..., 0] = True
+    shared = key.repeat_interleave(4, 1), value.repeat_interleave(4, 1)
+    expected = nn.functional.scaled_dot_product_attention(query, *shared, mask).transpose(1, 2)
+    context, weights = attend(_Module(False), query, key, value, mask, output_attentions=True)
+    torch.testing.assert_close(context, expected)
+    assert weights is not None and weights.shape == (2, 8, 5, 7)
 
 
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])

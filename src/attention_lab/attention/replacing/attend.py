@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import causal_mask, mask_and_bias
+from attention_lab.attention.memory import Memory
+from attention_lab.attention.multihead import grouped_attention, with_all_heads, with_heads
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
 from attention_lab.attention.scores import ScaledDot
@@ -84,26 +86,40 @@ def attend(
         keys = queries
         key, value = key[:, :, :keys], value[:, :, :keys]
         position_bias = None if position_bias is None else position_bias[..., :keys]
-    mask, bias = attention_mask, position_bias
-    if mask is not None and mask.dtype != torch.bool:
-        mask, added = mask_and_bias(mask, LOWEST)
-        if added is not None:
-            bias = added if bias is None else bias + added
-    offset = keys - queries if causal else 0
+    mask, bias = _mask_and_bias(attention_mask, position_bias)
     if isinstance(attention.window, LocalP):
         _check_first_key(queries, keys, mask, options.get("sliding_window"))
     elif not isinstance(attention.window, Global):
         _check_positions(attention, queries, keys, mask, causal=causal)
     _set_dropout(attention, dropout)
     key = _with_scale_of_model(attention, key, scaling)
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    memory = attention.remember(key, value, mask, causal=earlier_only)
-    context = attention(query, memory, offset=offset, bias=bias)
-    asked = options.get("output_attentions", False)
-    weights = attention.weights(query, memory, offset=offset, bias=bias) if asked else None
+    memory = _remember(attention, query, key, value, mask, causal=earlier_only)
+    offset = keys - queries if causal else 0
+    context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
+    weights = None
+    if options.get("output_attentions", False):
+        memory = with_all_heads(memory, query.shape[1])
+        weights = attention.weights(query, memory, offset=offset, bias=bias)
     return context.transpose(1, 2).contiguous(), weights
+
+
+def _mask_and_bias(mask: Tensor | None, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """A mask, boolean or added to the scores, as a boolean one, and the bias with what else it adds."""
+    if mask is None or mask.dtype == torch.bool:
+        return mask, bias
+    mask, added = mask_and_bias(mask, LOWEST)
+    return mask, added if bias is None else bias if added is None else bias + added
+
+
+def _remember(
+    attention: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool
+) -> Memory:
+    """The memory; with all heads of the queries, if keys are prepared or masked differently for each."""
+    heads = query.shape[1]
+    of_heads = any(True for _ in attention.score.parameters()) or (mask is not None and mask.shape[1] > 1)
+    if of_heads and key.shape[1] < heads:
+        key, value = with_heads(key, heads), with_heads(value, heads)
+    return attention.remember(key, value, mask, causal=causal)
 
 
 def _check_positions(
