@@ -1,6 +1,7 @@
 """Messages and errors of resuming, and of runs that are interrupted from outside."""
 
 import errno
+import importlib
 import signal
 import threading
 import zipfile
@@ -254,7 +255,9 @@ def test_the_command_to_resume_allows_the_packages_of_its_own_classes(
     (tmp_path / "run").mkdir()
     if config is not None:
         (tmp_path / "run" / "config.yaml").write_text(config)
-    assert resume_command(tmp_path / "run") == f"python train.py resume=run{allowed}"
+    with monkeypatch.context() as patch:  # a signal may have come while torch was being imported
+        patch.setattr(importlib, "import_module", None)
+        assert resume_command(tmp_path / "run") == f"python train.py resume=run{allowed}"
 
 
 def test_a_second_signal_does_not_wait(monkeypatch) -> None:

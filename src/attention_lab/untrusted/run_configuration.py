@@ -16,7 +16,6 @@ from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
     checked_packages,
-    is_own_class,
     with_moved_classes,
 )
 from attention_lab.untrusted.plain_files import levels
@@ -92,11 +91,14 @@ def check_run(
 
 
 def packages_to_allow(found: Any) -> list[str]:
-    """The packages besides this one whose classes the configuration of a run names."""
+    """The packages besides this one and its libraries whose classes the configuration of a run names.
+
+    It imports none of them: a signal may have interrupted the import of PyTorch, which then fails.
+    """
     nodes = [one for level in levels(found) for one in level if isinstance(one, dict)]
     named = [one["_target_"] for one in nodes if isinstance(one.get("_target_"), str)]
-    others = [one for one in named if not is_own_class(one) and not is_listed(one)]
-    return list(dict.fromkeys(one.partition(".")[0] for one in others))
+    packages = dict.fromkeys(one.partition(".")[0] for one in named)
+    return [one for one in packages if one not in ("attention_lab", "pytorch_lightning", "torch")]
 
 
 def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
