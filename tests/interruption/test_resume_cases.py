@@ -1,7 +1,6 @@
 """Messages and errors of resuming, and of runs that are interrupted from outside."""
 
 import errno
-import importlib
 import signal
 import threading
 import zipfile
@@ -15,7 +14,6 @@ from attention_lab import writing
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import signals
 from attention_lab.interruption.folder_lock import lock_folder
-from attention_lab.interruption.resume import resume_command
 from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Regression, Transduction
@@ -230,34 +228,6 @@ def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
     for arguments, message in refused.items():
         with pytest.raises(LabError, match=message):
             expand_resume(arguments, CONF)
-
-
-@pytest.mark.parametrize(
-    ("config", "allowed"),
-    [
-        (
-            "model: {_target_: attention_lab.models.Seq2Seq}\ntrainer: {_target_: pytorch_lightning.Trainer}",
-            "",
-        ),
-        (
-            "model: {_target_: mine.models.Net}\ncallbacks: {one: {_target_: mine.Log}}\n"
-            "data: {_target_: theirs.Data}",
-            " 'allow=[mine,theirs]'",
-        ),
-        ("{", ""),
-        (None, ""),
-    ],
-)
-def test_the_command_to_resume_allows_the_packages_of_its_own_classes(
-    config: str | None, allowed: str, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run").mkdir()
-    if config is not None:
-        (tmp_path / "run" / "config.yaml").write_text(config)
-    with monkeypatch.context() as patch:  # a signal may have come while torch was being imported
-        patch.setattr(importlib, "import_module", None)
-        assert resume_command(tmp_path / "run") == f"python train.py resume=run{allowed}"
 
 
 def test_a_second_signal_does_not_wait(monkeypatch) -> None:

@@ -1,0 +1,36 @@
+"""The command that a stopped run prints, with which it can be resumed."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from attention_lab.interruption.resume import resume_command
+
+
+@pytest.mark.parametrize(
+    ("config", "allowed"),
+    [
+        (
+            "model: {_target_: attention_lab.models.Seq2Seq}\ntrainer: {_target_: pytorch_lightning.Trainer}",
+            "",
+        ),
+        (
+            "model: {_target_: mine.models.Net}\ncallbacks: {one: {_target_: mine.Log}}\n"
+            "data: {_target_: theirs.Data}",
+            " 'allow=[mine,theirs]'",
+        ),
+        ("{", ""),
+        (None, ""),
+    ],
+)
+def test_the_command_to_resume_allows_the_packages_of_its_own_classes(
+    config: str | None, allowed: str, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    if config is not None:
+        (tmp_path / "run" / "config.yaml").write_text(config)
+    with monkeypatch.context() as patch:  # a signal may have come while torch was being imported
+        patch.setattr(importlib, "import_module", None)
+        assert resume_command(tmp_path / "run") == f"python train.py resume=run{allowed}"
