@@ -7,10 +7,10 @@ torch stores compiled programs with the original code, so they are reused and no
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple, no_type_check
 
@@ -21,12 +21,12 @@ from torch.overrides import TorchFunctionMode
 from attention_lab.attention.recording.function_modes import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.libraries.hugging_face import asked
+from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
 _HOME = "torch.nn.attention.flex_attention"
-_lock = threading.Lock()
-_sessions: list[tuple[int, Session]] = []
+_observers = Observers()
 _original: list["_Original"] = []
 
 
@@ -63,8 +63,8 @@ def call_and_record(*args: Any, **kwargs: Any) -> Any:
 
 def _record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Record a call in the recordings of this thread."""
-    for thread, session in [*_sessions]:
-        site = session.site() if thread == threading.get_ident() else None
+    for session in _observers.here:
+        site = session.site()
         if site is not None:
             call, inside = flex_call(*args, **kwargs), asked()
             session.record_call(site, call if inside is None else replace(call, sinks=inside.sinks))
@@ -77,19 +77,9 @@ def watched_flex_attention(session: Session) -> Iterator[None]:
     if home is None:
         yield
         return
-    entry = threading.get_ident(), session
     function = home.flex_attention
-    with _lock:
-        if not _sessions:
-            _replace(function)
-        _sessions.append(entry)
-    try:
+    with _observers.including(session, partial(_replace, function), partial(_restore, function)):
         yield
-    finally:
-        with _lock:
-            _sessions.remove(entry)
-            if not _sessions:
-                _restore(function)
 
 
 def _replace(function: FunctionType) -> None:

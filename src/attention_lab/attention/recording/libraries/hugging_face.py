@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.fused import autocast
+from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import KernelCall
 
@@ -33,8 +35,7 @@ class Asked:
 
 
 _running = threading.local()
-_lock = threading.Lock()
-_sessions: list[tuple[int, Session]] = []
+_observers = Observers()
 _original: list[Any] = []
 
 
@@ -52,23 +53,24 @@ def watched_interface(session: Session) -> Iterator[None]:
     if interface is None or not hasattr(interface, name):
         yield
         return
-    entry = threading.get_ident(), session
-    with _lock:
-        if not _sessions:
-            _original.append(vars(interface).get(name))
-            setattr(interface, name, _watched_method(getattr(interface, name)))
-        _sessions.append(entry)
-    try:
+    with _observers.including(
+        session, partial(_replace, interface, name), partial(_restore, interface, name)
+    ):
         yield
-    finally:
-        with _lock:
-            _sessions.remove(entry)
-            if not _sessions:
-                own = _original.pop()
-                if own is None:
-                    delattr(interface, name)
-                else:
-                    setattr(interface, name, own)
+
+
+def _replace(interface: type, name: str) -> None:
+    """Replace the method that looks up an attention function."""
+    _original.append(vars(interface).get(name))
+    setattr(interface, name, _watched_method(getattr(interface, name)))
+
+
+def _restore(interface: type, name: str) -> None:
+    own = _original.pop()
+    if own is None:
+        delattr(interface, name)
+    else:
+        setattr(interface, name, own)
 
 
 def _watched_method(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,9 +80,8 @@ def _watched_method(original: Callable[..., Any]) -> Callable[..., Any]:
         function: Callable[..., Any] = original(mapping, implementation, *default)
         if torch.compiler.is_compiling():  # the model is named as compiled
             return function
-        for thread, session in [*_sessions]:
-            if thread == threading.get_ident():
-                function = _watched(session, implementation, function)
+        for session in _observers.here:
+            function = _watched(session, implementation, function)
         return function
 
     return watched
