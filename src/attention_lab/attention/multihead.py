@@ -153,10 +153,7 @@ class MultiHead(nn.Module):
         if self.relative is not None:
             key = self.relative.rotate(key, offset)
         mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # shared by all heads
-        # A score with parameters prepares the keys differently for each head.
-        if self.key_value_heads < self.heads and any(True for _ in self.attention.score.parameters()):
-            key, value = with_heads(key, self.heads), with_heads(value, self.heads)
-        return self.attention.remember(key, value, mask, causal=causal)
+        return remember_groups(self.attention, key, value, mask, self.heads, causal=causal)
 
     def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
         """Queries prepared for the score, and the bias that is added to it."""
@@ -181,6 +178,26 @@ class MultiHead(nn.Module):
         return heads.split(parts, 1)  # type: ignore[no-untyped-call,no-any-return]
 
 
+def remember_groups(
+    attention: Attention,
+    key: Float[Tensor, "B G K dk"],
+    value: Float[Tensor, "B G K dv"],
+    mask: Bool[Tensor, "..."] | None,
+    heads: int,
+    *,
+    causal: bool = False,
+) -> Memory:
+    """The memory of G heads of keys and values for `grouped_attention` of H heads of queries.
+
+    It has all H heads if the keys of a group are prepared differently for each, because the score has
+    parameters, or are masked differently.
+    """
+    of_heads = mask is not None and mask.dim() == key.dim() and mask.shape[1] > 1
+    if key.shape[1] < heads and (of_heads or any(True for _ in attention.score.parameters())):
+        key, value = with_heads(key, heads), with_heads(value, heads)
+    return attention.remember(key, value, mask, causal=causal)
+
+
 def grouped_attention(
     attention: Attention,
     query: Float[Tensor, "B H Q dq"],
@@ -196,7 +213,7 @@ def grouped_attention(
     Args:
         attention: computes the context of each head.
         query: the queries.
-        memory: of keys `[B, G, K, dk]`; of H heads, if the score has parameters.
+        memory: from `remember_groups`.
         offset: position of the first query.
         bias: added to the scores.
     """

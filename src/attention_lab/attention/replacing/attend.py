@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import causal_mask, mask_and_bias
-from attention_lab.attention.memory import Memory
-from attention_lab.attention.multihead import grouped_attention, with_all_heads, with_heads
+from attention_lab.attention.multihead import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
 from attention_lab.attention.scores import ScaledDot
@@ -93,7 +92,7 @@ def attend(
         _check_positions(attention, queries, keys, mask, causal=causal)
     _set_dropout(attention, dropout)
     key = _with_scale_of_model(attention, key, scaling)
-    memory = _remember(attention, query, key, value, mask, causal=earlier_only)
+    memory = remember_groups(attention, key, value, mask, query.shape[1], causal=earlier_only)
     offset = keys - queries if causal else 0
     context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
     weights = None
@@ -109,17 +108,6 @@ def _mask_and_bias(mask: Tensor | None, bias: Tensor | None) -> tuple[Tensor | N
         return mask, bias
     mask, added = mask_and_bias(mask, LOWEST)
     return mask, added if bias is None else bias if added is None else bias + added
-
-
-def _remember(
-    attention: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool
-) -> Memory:
-    """The memory; with all heads of the queries, if keys are prepared or masked differently for each."""
-    heads = query.shape[1]
-    of_heads = any(True for _ in attention.score.parameters()) or (mask is not None and mask.shape[1] > 1)
-    if of_heads and key.shape[1] < heads:
-        key, value = with_heads(key, heads), with_heads(value, heads)
-    return attention.remember(key, value, mask, causal=causal)
 
 
 def _check_positions(

@@ -190,7 +190,7 @@ def _grey(file: Image.Image, path: Path) -> Image.Image:
     """The image in grey, with white in place of transparency.
 
     Raises:
-        LabError: its pixels are numbers of 32 bits, of which any may be white.
+        LabError: its pixels have 32 bits, which do not say what number is white.
     """
     if file.mode.startswith("I;16") or (file.mode == "I" and file.format in ("PNG", "PPM")):
         return Image.fromarray((np.asarray(file) // 257).astype(np.uint8))
