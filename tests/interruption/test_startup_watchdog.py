@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from killed_runs import lives
+from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 
 from attention_lab.errors import Stopped
 from attention_lab.interruption import exit_messages, signals, startup_watchdog
@@ -47,6 +48,21 @@ def other() -> Iterator["subprocess.Popen[bytes]"]:
         process.kill()
 
 
+class _Observer(_ChildProcessObserver):
+    """Lightning's observer, which only notes when it would kill all processes."""
+
+    killed = False
+
+    def _terminate_all(self) -> None:
+        self.killed = True
+
+
+@pytest.fixture
+def observer(other) -> _Observer:
+    """What watches the other process for Lightning."""
+    return _Observer(os.getpid(), [other])
+
+
 def _wait(codes: list[int], seconds: float = 20) -> list[int]:
     end = time.monotonic() + seconds
     while not codes and time.monotonic() < end:
@@ -68,6 +84,43 @@ def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_p
     assert other.wait(20) in (0, -signal.SIGKILL)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
     assert signal.set_wakeup_fd(-1) == -1
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_lightning_does_not_kill_the_first_process_before_it_has_reported(
+    signalled: bool, codes, other, observer, tmp_path: Path
+) -> None:
+    """`timeout` stops all processes at once, and Lightning's observer may look at any time after that."""
+    with (
+        raise_on_signals(),
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [other], tmp_path),
+    ):
+        time.sleep(5 * startup_watchdog.TICK)
+        if signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        other.terminate()
+        while not codes and not observer.killed:
+            observer._run()
+            time.sleep(0.001)
+    assert (observer.killed, codes) == (False, [128 + signal.SIGTERM])
+
+
+def test_lightning_watches_the_processes_of_a_run_that_has_started(
+    codes, other, observer, tmp_path: Path
+) -> None:
+    with (
+        raise_on_signals(),
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [other], tmp_path),
+    ):
+        time.sleep(5 * startup_watchdog.TICK)
+        deferred.start_training()
+        time.sleep(5 * startup_watchdog.TICK)
+        other.terminate()
+        other.wait()
+        observer._run()
+    assert (observer.killed, codes) == (True, [])
 
 
 def test_a_signal_just_before_training_starts_is_left_to_the_guard(codes, other, tmp_path: Path) -> None:

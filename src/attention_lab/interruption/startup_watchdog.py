@@ -51,6 +51,7 @@ class StartupWatchdog:
         self.deferred, self.children, self.folder = deferred, children, folder
         self.created = time.time()
         self._pipe: tuple[int, int] | None = None
+        self._hidden: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "StartupWatchdog":
         if is_main_process():
@@ -90,18 +91,37 @@ class StartupWatchdog:
         """Watch until training has started or there is a reason to end."""
         status: int | None = None
         deadline = 0.0
-        while status is None or time.monotonic() < deadline:
+        while True:
             time.sleep(TICK)
-            with self.deferred.lock:
+            with self.deferred.lock:  # training cannot start while the lock is held
                 if self.deferred.training_started:
+                    break
+                if status is None:
+                    status = self._end_status()
+                    deadline = time.monotonic() + (CHILD_GRACE if is_child_process() else GRACE)
+                elif time.monotonic() >= deadline:
+                    self._end(status)
                     return
-                found = self._end_status() if status is None else None
-            if found is not None:
-                status = found
-                deadline = time.monotonic() + (CHILD_GRACE if is_child_process() else GRACE)
-        with self.deferred.lock:  # training cannot start while the lock is held
-            if not self.deferred.training_started:
-                self._end(status)
+        for process in self._hidden:
+            del process.poll
+
+    def _poll(self, process: "subprocess.Popen[bytes]") -> int | None:
+        """The status of a process that has ended, as `Popen.poll` gives it, hidden from Lightning's observer.
+
+        The observer polls the processes every five seconds, and kills this one if another has failed. It must
+        not do so before this one has reported why.
+        """
+        if process not in self._hidden:
+            process.poll = lambda: None  # type: ignore[method-assign]
+            self._hidden.append(process)
+        status = process.returncode  # not None if the observer came first
+        if status is None:
+            ended, found = os.waitpid(process.pid, os.WNOHANG)
+            if not ended:
+                return None
+            status = os.waitstatus_to_exitcode(found)
+        process.returncode = 0
+        return status
 
     def _end_status(self) -> int | None:
         """The status of a process that ended, as in `Popen.returncode`, or minus a signal received here."""
@@ -112,9 +132,8 @@ class StartupWatchdog:
         if is_orphan():
             os._exit(1)
         for process in self.children():
-            status = process.poll()  # negative if a signal ended it before it had handlers
+            status = self._poll(process)  # negative if a signal ended it before it had handlers
             if status is not None:
-                process.returncode = 0  # or Lightning's observer kills this process before it can report
                 return 128 - status if status > 128 else status
         return None
 
