@@ -1,5 +1,6 @@
 """The function that models of transformers call: masks, positions and what it leaves as it was."""
 
+import copy
 import logging
 import pickle
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from attention_lab import recording, replace_attention
-from attention_lab.attention import Attention, Mechanism, ScaledDot, multihead
+from attention_lab.attention import Additive, Attention, Mechanism, ScaledDot, multihead
 from attention_lab.attention.replacing.attend import attend
 
 SAME = Mechanism(ScaledDot)
@@ -180,3 +181,55 @@ def test_a_model_is_unpickled_where_nothing_was_replaced(monkeypatch: pytest.Mon
         for name in [name for name in interface._global_mapping if name.startswith("attention_lab")]:
             monkeypatch.delitem(interface._global_mapping, name)
     assert torch.equal(pickle.loads(pickled)(tokens)[0], expected)
+
+
+class _Adapter(nn.Module):
+    """A trainable copy of a module beside the original, as PEFT's `modules_to_save` makes it."""
+
+    def __init__(self, original: nn.Module) -> None:
+        super().__init__()
+        self.original = original
+        self.trained = copy.deepcopy(original)
+        self.enabled = True
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.trained if self.enabled else self.original, name)
+
+
+def test_a_mechanism_works_inside_a_wrapper() -> None:
+    model = _llama().eval()
+    tokens = torch.randint(3, 60, (2, 6))
+    replace_attention(model, Mechanism(Additive))
+    expected = model(tokens)[0]
+    for layer in model.layers:
+        layer.self_attn.mechanism = _Adapter(layer.self_attn.mechanism)
+    torch.testing.assert_close(model(tokens)[0], expected)
+    adapters = [layer.self_attn.mechanism for layer in model.layers]
+    for adapter in adapters:
+        for parameter in adapter.trained.parameters():
+            nn.init.normal_(parameter)
+    with recording(model) as weights:
+        found = model(tokens)[0]
+    assert list(weights) == [f"layers.{layer}.self_attn.mechanism.trained" for layer in range(2)]
+    assert (found - expected).abs().max() > 0.1
+    found.sum().backward()
+    assert all(one.grad is not None for adapter in adapters for one in adapter.trained.parameters())
+    for adapter in adapters:
+        adapter.enabled = False
+    torch.testing.assert_close(model(tokens)[0], expected)
+    for layer, adapter in zip(model.layers, adapters, strict=True):
+        layer.self_attn.mechanism = torch.compile(adapter.trained, backend="eager")
+    torch.testing.assert_close(model(tokens)[0], found)
+
+
+def test_a_wrapper_that_hides_the_mechanism_is_no_reason_to_attend_without_it() -> None:
+    model = _llama().eval()
+    replace_attention(model, SAME)
+    model.layers[1].self_attn.mechanism = nn.Sequential(model.layers[1].self_attn.mechanism)
+    with pytest.raises(
+        TypeError, match="the mechanism of LlamaAttention is a Sequential, which hides the attention in it"
+    ):
+        model(torch.randint(3, 60, (2, 6)))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import causal_mask, mask_and_bias
@@ -65,6 +66,7 @@ def attend(
     Raises:
         ValueError: hard pooling with dropout, a window whose queries or keys are at unknown positions, or
             a part of the model's own formula that a mechanism would drop.
+        TypeError: something that hides the mechanism has taken its place.
     """
     reason = reason_against(module, options)
     if reason is not None:
@@ -74,8 +76,8 @@ def attend(
     shared = getattr(module, "is_kv_shared_layer", False)
     if shared and causal and attention_mask is None and keys > queries:  # it may have only the last queries
         attention_mask = causal_mask(queries, keys, key.device, offset=keys - queries)[None, None]
-    attention = getattr(module, PART, None)
-    if not isinstance(attention, Attention):
+    attention = _mechanism(module)
+    if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
         kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
         given = query, key, value, attention_mask, dropout
@@ -100,6 +102,22 @@ def attend(
         memory = with_all_heads(memory, query.shape[1])
         weights = attention.weights(query, memory, offset=offset, bias=bias)
     return context.transpose(1, 2).contiguous(), weights
+
+
+def _mechanism(module: nn.Module) -> Attention | None:
+    """The mechanism in a module, also inside a wrapper, or None.
+
+    Wrappers, such as PEFT's for `modules_to_save`, pass what they do not have on to the module in use.
+    """
+    part = getattr(module, PART, None)
+    if part is None or isinstance(part, Attention):
+        return part
+    inner = getattr(getattr(part, "remember", None), "__self__", None)
+    if not isinstance(inner, Attention):
+        raise TypeError(
+            f"the {PART} of {type(module).__name__} is {kind_of(part)}, which hides the attention in it"
+        )
+    return inner
 
 
 def _mask_and_bias(mask: Tensor | None, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
