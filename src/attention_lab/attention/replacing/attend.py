@@ -13,11 +13,10 @@ from attention_lab.attention.masks import causal_mask, mask_and_bias
 from attention_lab.attention.multihead import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
+from attention_lab.attention.replacing.calls import PART
 from attention_lab.attention.scores import ScaledDot
 from attention_lab.attention.windows import Global, LocalP
 
-PART = "mechanism"
-"""The name of the new attention in its module."""
 _OWN_PARTS = {
     "softcap": "a soft cap of its scores",
     "s_aux": "sinks",

@@ -8,7 +8,7 @@ import inspect
 import logging
 import sys
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
 from attention_lab.attention.replacing.attend import attend, reason_against
+from attention_lab.attention.replacing.calls import Call, Calls, without_values
 from attention_lab.errors import first_line
 
 _NAME = "attention_lab"
@@ -25,32 +26,6 @@ _ADDED = "_added"
 _HOME = "transformers.modeling_utils"
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 """What modules call that use the attention interface."""
-
-
-class Call(NamedTuple):
-    """A call of the attention interface.
-
-    Attributes:
-        query: the queries `[B, H, Q, d]`, without their values.
-        key_size: the size of a key.
-        reason_against: why a mechanism cannot replace this attention; None if it can.
-    """
-
-    query: Tensor
-    key_size: int
-    reason_against: str | None
-
-
-class Calls(NamedTuple):
-    """Which modules of a model call the attention interface.
-
-    Attributes:
-        last: the last call of each.
-        missed: the modules that would call it, but did not run.
-    """
-
-    last: dict[nn.Module, Call]
-    missed: list[nn.Module]
 
 
 class _Registered:
@@ -102,11 +77,10 @@ def use_mechanisms(model: nn.Module) -> None:
 
 
 def new_attention(module: nn.Module, call: Call, mechanism: Mechanism) -> Attention:
-    """An attention for a module, on the device and in the precision of its queries."""
-    query = call.query
-    attention = mechanism(query.shape[-1], call.key_size, query.shape[1])
+    """An attention for a module, which registers the functions where it is unpickled."""
+    attention = call.new_attention(module, mechanism)
     attention.registered = _Registered()  # type: ignore[assignment]
-    return attention.to(query.device, query.dtype).train(module.training)
+    return attention
 
 
 def _outermost_models(model: nn.Module) -> list[Any]:
@@ -208,6 +182,5 @@ def _probe(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any
 ) -> tuple[Tensor, None]:
     """Note the call of a module; the context is zero."""
-    query_shape = query.new_empty(()).expand(query.shape)
-    _found[module] = Call(query_shape, key.shape[-1], reason_against(module, options))
+    _found[module] = Call(without_values(query), key.shape[-1], reason_against(module, options))
     return value.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[-1]), None

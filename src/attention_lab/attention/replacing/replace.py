@@ -8,7 +8,7 @@ from torch import nn
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.recording.chosen_modules import ChosenModules
-from attention_lab.attention.replacing.attend import PART
+from attention_lab.attention.replacing.calls import PART
 from attention_lab.attention.replacing.hugging_face import found_calls, new_attention, use_mechanisms
 from attention_lab.attention.torch_multihead import MultiheadAttention
 

@@ -1,0 +1,46 @@
+"""The calls by which modules attend, as they are found in a run of a model."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from attention_lab.attention.attention import Attention, Mechanism
+
+PART = "mechanism"
+"""The name of the new attention in its module."""
+
+
+class Call(NamedTuple):
+    """A call by which a module attends.
+
+    Attributes:
+        query: the queries `[B, H, Q, d]`, without their values.
+        key_size: the size of a key.
+        reason_against: why a mechanism cannot replace this attention; None if it can.
+    """
+
+    query: Tensor
+    key_size: int
+    reason_against: str | None = None
+
+    def new_attention(self, module: nn.Module, mechanism: Mechanism) -> Attention:
+        """An attention for the module, on the device and in the precision of its queries."""
+        attention = mechanism(self.query.shape[-1], self.key_size, self.query.shape[1])
+        return attention.to(self.query.device, self.query.dtype).train(module.training)
+
+
+class Calls(NamedTuple):
+    """Which modules of a model attend by a function that can be replaced.
+
+    Attributes:
+        last: the last call of each.
+        missed: the modules that would call the function, but did not run.
+    """
+
+    last: dict[nn.Module, Call]
+    missed: list[nn.Module]
+
+
+def without_values(x: Tensor) -> Tensor:
+    """A tensor of the same shape, device and precision that takes no memory."""
+    return x.new_empty(()).expand(x.shape)
