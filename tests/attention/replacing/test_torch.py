@@ -1,5 +1,8 @@
 """Any mechanism in place of torch's multi-head attention, inside any module."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -104,3 +107,14 @@ def test_an_error_leaves_all_modules_as_they_are() -> None:
     with pytest.raises(TypeError, match="_Other"):
         replace_attention(model, Mechanism(Additive))
     assert model[0] is first
+
+
+def test_transformers_need_not_be_imported() -> None:
+    program = (
+        "import sys; from torch import nn; from attention_lab import replace_attention; "
+        "from attention_lab.attention import Mechanism, ScaledDot; "
+        "print(*replace_attention(nn.TransformerEncoderLayer(8, 2), Mechanism(ScaledDot))); "
+        "assert 'transformers' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("self_attn\n", "")

@@ -85,10 +85,14 @@ def new_attention(module: nn.Module, call: Call, mechanism: Mechanism) -> Attent
 
 def _outermost_models(model: nn.Module) -> list[Any]:
     """The models of transformers in a model, but none inside another one."""
-    kind = getattr(sys.modules.get(_HOME), "PreTrainedModel", ())
-    found = [one for one in model.modules() if isinstance(one, kind)]
+    found = [one for one in model.modules() if isinstance(one, _kind())]
     inner = {part for one in found for part in one.modules() if part is not one}
     return [one for one in found if one not in inner]
+
+
+def _kind() -> Any:
+    """The class of the models of transformers; if that is not imported, a model has none."""
+    return getattr(sys.modules.get(_HOME), "PreTrainedModel", ())
 
 
 def _configs(models: list[Any]) -> list[Any]:
@@ -155,8 +159,7 @@ def _registered() -> _Registered:
 
 def _parts(models: list[Any]) -> list[Any]:
     """Models of transformers, and those inside them."""
-    kind = sys.modules[_HOME].PreTrainedModel
-    return [part for one in models for part in one.modules() if isinstance(part, kind)]
+    return [part for one in models for part in one.modules() if isinstance(part, _kind())]
 
 
 def _callers(models: list[Any]) -> list[nn.Module]:
