@@ -1,4 +1,4 @@
-"""A model of transformers, with a mechanism in place of its attention, on the device."""
+"""Models with a mechanism in place of their attention, on the device."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from fused_callers import CALLERS, Model, inputs
 from torch import Tensor
 
 from attention_lab import replace_attention
@@ -68,3 +69,19 @@ def test_attention_to_all_keys_never_waits_for_the_device(
     replace_attention(model, Mechanism(ScaledDot))
     with no_synchronization():
         model(inputs["input_ids"])[0].sum().backward()
+
+
+@pytest.mark.parametrize("name", ["causal", "learned bias", "grouped"])
+def test_modules_that_call_the_fused_function(
+    name: str, device: torch.device, no_synchronization: Callable[[], AbstractContextManager[None]]
+) -> None:
+    model, x = Model(CALLERS[name]).to(device), inputs(3, 7).to(device)
+    expected = model(x)
+    replace_attention(model, Mechanism(ScaledDot), x)
+    torch.testing.assert_close(model(x), expected, atol=1e-4, rtol=1e-4)
+    new = replace_attention(model, Mechanism(Additive), x)
+    assert {one.device.type for each in new.values() for one in each.parameters()} == {device.type}
+    model(x)
+    with no_synchronization():
+        model(x).sum().backward()
+    torch.testing.assert_close(model(x).cpu(), model.cpu()(x.cpu()), atol=1e-4, rtol=1e-4)

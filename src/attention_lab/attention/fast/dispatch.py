@@ -53,7 +53,6 @@ class Parts(Protocol):
         normalizer: Normalizer
         pooling: nn.Module
         dropout: Dropout
-        training: bool
 
     def weigh(self, query: Tensor, keys: Tensor, span: Span, bias: Tensor | None = None) -> Tensor:
         """Weights before dropout."""
@@ -213,4 +212,4 @@ def _starts_together(call: Call) -> bool:
 
 def _dropped(parts: Parts) -> float:
     """The probability with which a weight is dropped now."""
-    return parts.dropout.p if parts.training else 0.0
+    return parts.dropout.p if parts.dropout.training else 0.0

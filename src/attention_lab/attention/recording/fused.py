@@ -34,10 +34,7 @@ def fused_call(
         scale: of the scores, by default `1 / sqrt(d)`.
         enable_gqa: several heads of the queries may share one head of the keys.
     """
-    query, key, mask = query.detach(), key.detach(), attn_mask
-    bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes as long as importing torch
-    if bias is not None and isinstance(mask, bias.CausalBias):
-        mask = mask._materialize(query.device)
+    query, key, mask = query.detach(), key.detach(), plain_mask(attn_mask, query.device)
     query, key = autocast(query), autocast(key)
     if query.is_nested or key.is_nested:
         query, _ = padded(query)
@@ -54,6 +51,14 @@ def fused_call(
         if len(lead) != 2:
             mask = split_heads(mask.expand(*lead, *mask.shape[-2:]), heads)
     return KernelCall(split_heads(query, heads), split_heads(key, heads), scale, mask, is_causal)
+
+
+def plain_mask(mask: Tensor | None, device: torch.device) -> Tensor | None:
+    """A mask as a tensor, on the device if it was none."""
+    bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes as long as importing torch
+    if bias is not None and isinstance(mask, bias.CausalBias):
+        return mask._materialize(device)  # type: ignore[no-any-return]
+    return mask
 
 
 def split_heads(x: Tensor, heads: int | None) -> Tensor:

@@ -75,7 +75,7 @@ def attend(
     shared = getattr(module, "is_kv_shared_layer", False)
     if shared and causal and attention_mask is None and keys > queries:  # it may have only the last queries
         attention_mask = causal_mask(queries, keys, key.device, offset=keys - queries)[None, None]
-    attention = _mechanism(module)
+    attention = mechanism_in(module)
     if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
         kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
@@ -86,13 +86,13 @@ def attend(
         keys = queries
         key, value = key[:, :, :keys], value[:, :, :keys]
         position_bias = None if position_bias is None else position_bias[..., :keys]
-    mask, bias = _mask_and_bias(attention_mask, position_bias)
+    mask, bias = visible_and_bias(attention_mask, position_bias)
     if isinstance(attention.window, LocalP):
-        _check_first_key(queries, keys, mask, options.get("sliding_window"))
+        check_first_key(queries, keys, mask, options.get("sliding_window"))
     elif not isinstance(attention.window, Global):
         _check_positions(attention, queries, keys, mask, causal=causal)
-    _set_dropout(attention, dropout)
-    key = _with_scale_of_model(attention, key, scaling)
+    set_dropout(attention, dropout)
+    key = with_scale_of_model(attention, key, scaling)
     memory = remember_groups(attention, key, value, mask, query.shape[1], causal=earlier_only)
     offset = keys - queries if causal else 0
     context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
@@ -103,7 +103,7 @@ def attend(
     return context.transpose(1, 2).contiguous(), weights
 
 
-def _mechanism(module: nn.Module) -> Attention | None:
+def mechanism_in(module: nn.Module) -> Attention | None:
     """The mechanism in a module, also inside a wrapper, or None.
 
     Wrappers, such as PEFT's for `modules_to_save`, pass what they do not have on to the module in use.
@@ -119,7 +119,7 @@ def _mechanism(module: nn.Module) -> Attention | None:
     return inner
 
 
-def _mask_and_bias(mask: Tensor | None, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+def visible_and_bias(mask: Tensor | None, bias: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
     """A mask, boolean or added to the scores, as a boolean one, and the bias with what else it adds."""
     if mask is None or mask.dtype == torch.bool:
         return mask, bias
@@ -143,7 +143,7 @@ def _check_positions(
         raise ValueError(f"{window} needs a cache without empty places: leave cache_implementation out")
 
 
-def _check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_window: int | None) -> None:
+def check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_window: int | None) -> None:
     """Reject calls whose first key is not the first that the queries see, from which `LocalP` counts."""
     hidden = mask is not None and has_values(mask) and bool((mask.any(-1) & ~mask[..., 0]).any())
     if hidden or (sliding_window is not None and queries < keys >= sliding_window):
@@ -153,7 +153,7 @@ def _check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_windo
         )
 
 
-def _set_dropout(attention: Attention, dropout: float) -> None:
+def set_dropout(attention: Attention, dropout: float) -> None:
     """Drop weights with the probability that the model chooses in each call."""
     if dropout and not isinstance(attention.pooling, Soft):
         raise ValueError(
@@ -164,7 +164,7 @@ def _set_dropout(attention: Attention, dropout: float) -> None:
         attention.dropout.p = dropout
 
 
-def _with_scale_of_model(attention: Attention, key: Tensor, scaling: float | Tensor | None) -> Tensor:
+def with_scale_of_model(attention: Attention, key: Tensor, scaling: float | Tensor | None) -> Tensor:
     """Keys whose scaled dot products have the scale of the model; a window sees the queries, not the keys."""
     if scaling is None or type(attention.score) is not ScaledDot:
         return key

@@ -8,16 +8,15 @@ import inspect
 import logging
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.attention import Attention, Mechanism
-from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
+from attention_lab.attention.attention import Attention
 from attention_lab.attention.replacing.attend import attend, reason_against
 from attention_lab.attention.replacing.calls import Call, Calls, without_values
-from attention_lab.errors import first_line
 
 _NAME = "attention_lab"
 _PROBE = "attention_lab_probe"
@@ -39,51 +38,35 @@ _lock = threading.Lock()
 _found: dict[nn.Module, Call] = {}  # while a model runs with the probe
 
 
-def found_calls(model: nn.Module, inputs: Any) -> Calls:
-    """The calls of the attention interface by the modules of a model, as it runs once; it stays as it was.
-
-    Args:
-        model: any module; none are found unless it contains a model of transformers.
-        inputs: what the model is called with; None to call the models of transformers with `dummy_inputs`.
-
-    Raises:
-        ValueError: the model fails, or an attention has parts that a mechanism would drop.
-    """
-    models = _outermost_models(model)
+@contextmanager
+def noted_calls(model: nn.Module) -> Iterator[Calls]:
+    """The calls of the attention interface by modules of a model that runs inside; it stays as it was."""
+    models = outermost_models(model)
     before = [(config, config._attn_implementation_internal) for config in _configs(models)]
-    with _lock, evaluation_mode(model), torch.no_grad():
+    calls = Calls({}, [])
+    with _lock:
         try:
             _choose(models, _PROBE)
-            if inputs is not None and models:
-                _run(model, inputs, "these inputs")
-            else:
-                for one in models:
-                    given = {name: x.to(one.device) for name, x in one.dummy_inputs.items()}
-                    _run(one, given, "its dummy_inputs, so give inputs")
-            found = Calls(dict(_found), [one for one in _callers(models) if one not in _found])
+            yield calls
+            calls.last.update(_found)
+            calls.missed.extend(one for one in _callers(models) if one not in _found)
         finally:
             _found.clear()
             for config, implementation in before:
                 config._attn_implementation_internal = implementation
-    for call in found.last.values():
-        if call.reason_against is not None:
-            raise ValueError(call.reason_against)
-    return found
 
 
 def use_mechanisms(model: nn.Module) -> None:
     """Let the attentions of transformers in a model use their parts called `PART`."""
-    _choose(_outermost_models(model), _NAME)
+    _choose(outermost_models(model), _NAME)
 
 
-def new_attention(module: nn.Module, call: Call, mechanism: Mechanism) -> Attention:
-    """An attention for a module, which registers the functions where it is unpickled."""
-    attention = call.new_attention(module, mechanism)
+def register_when_unpickled(attention: Attention) -> None:
+    """Let an attention register the functions where it is unpickled."""
     attention.registered = _Registered()  # type: ignore[assignment]
-    return attention
 
 
-def _outermost_models(model: nn.Module) -> list[Any]:
+def outermost_models(model: nn.Module) -> list[Any]:
     """The models of transformers in a model, but none inside another one."""
     found = [one for one in model.modules() if isinstance(one, _kind())]
     inner = {part for one in found for part in one.modules() if part is not one}
@@ -171,14 +154,6 @@ def _callers(models: list[Any]) -> list[nn.Module]:
         for module in one.modules()
     }
     return [one for one, code in codes.items() if code is not None and _INTERFACE in code.co_names]
-
-
-def _run(model: nn.Module, inputs: Any, given: str) -> None:
-    try:
-        arguments, named = arguments_of(inputs)
-        model(*arguments, **named)
-    except Exception as error:
-        raise ValueError(f"{type(model).__name__} fails with {given}: {first_line(error)}") from error
 
 
 def _probe(

@@ -8,9 +8,17 @@ from torch import nn
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.recording.chosen_modules import ChosenModules
+from attention_lab.attention.replacing import hugging_face, scaled_dot_product
+from attention_lab.attention.replacing.attend import mechanism_in
 from attention_lab.attention.replacing.calls import PART
-from attention_lab.attention.replacing.hugging_face import found_calls, new_attention, use_mechanisms
+from attention_lab.attention.replacing.first_run import FoundCalls, found_calls
 from attention_lab.attention.torch_multihead import MultiheadAttention
+
+_REMEDIES = {
+    "the attention interface": "give inputs that use them",
+    "scaled_dot_product_attention": "give inputs, or set options of the model, with which it does",
+}
+"""The functions of `FoundCalls`, and what to do if a model does not call them."""
 
 
 class _Replacement(NamedTuple):
@@ -43,22 +51,24 @@ def replace_attention(
     Example:
         replace_attention(model, Mechanism(ScaledDot, normalizer=Entmax15))
 
-    This replaces `softmax(score(query, key), mask) value` in each `torch.nn.MultiheadAttention`, and in each
-    attention of a `transformers` model that uses the library's attention interface, as most do. Projections,
-    masks, rotary and other positions, biases, dropout, caches and `generate` remain those of the model, and
-    `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as before, up to
-    rounding, with its own scale of the scores.
+    This replaces `softmax(score(query, key), mask) value` in each `torch.nn.MultiheadAttention`, in each
+    attention of a `transformers` model that uses the library's attention interface, as most do, and in each
+    module that calls torch's `scaled_dot_product_attention`, as in `timm`, `diffusers` and nanoGPT.
+    Projections, masks, rotary and other positions, biases, dropout, caches and `generate` remain those of the
+    model, and `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as
+    before, up to rounding, with its own scale of the scores.
 
     The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
     optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
-    then call `load_state_dict`. `model.set_attn_implementation("sdpa")`, or "eager" where the model has no
-    other, restores that of `transformers`.
+    then call `load_state_dict`. In a model of `transformers`, `model.set_attn_implementation("sdpa")`, or
+    "eager" where the model has no other, restores its own attention.
 
     Args:
         model: the model; it is changed in place.
         mechanism: makes the new attentions, from the sizes and the number of the heads.
-        inputs: what a `transformers` model is run on once to see where it attends: a mapping of keyword
-            arguments, a tuple of positional ones, or a single one. By default, its `dummy_inputs`.
+        inputs: what the model is run on once to see where it attends: a mapping of keyword arguments, a tuple
+            of positional ones, or a single one. By default, a `transformers` model runs on its
+            `dummy_inputs`, and another model does not run, so only torch's modules are found.
         names: names of the modules whose attention is replaced, with all modules inside them; None for all.
 
     Returns:
@@ -69,27 +79,32 @@ def replace_attention(
             a `Mechanism`.
         KeyError: the model has no module of that name.
         ValueError: there is no attention to replace, the model cannot run on the inputs or does not run all
-            chosen attentions with them, or its attention has parts that a mechanism would drop: a soft cap,
-            sinks, or a choice of keys of its own.
+            chosen attentions with them; or its attention has parts that a mechanism would drop: a soft cap,
+            sinks, or a choice of keys of its own; or a module attends several times in a forward pass.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace_attention takes a torch.nn.Module, not {kind_of(model)}")
     check_mechanism(mechanism)
     chosen = ChosenModules("replace_attention", names, dict(model.named_modules()))
+    found = found_calls(model, inputs)
     replacements = [
         *_in_torch(model, mechanism, chosen),
-        *_in_transformers(model, mechanism, chosen, inputs),
+        *_in_calls(model, mechanism, chosen, found, inputs),
     ]
     if not replacements:
         where = "" if names is None else f" in {', '.join(names) or 'no modules'}"
         raise ValueError(
             f"{type(model).__name__} has no attention{where} that can be replaced: it needs a "
-            "torch.nn.MultiheadAttention, or a transformers model that uses the attention interface"
+            "torch.nn.MultiheadAttention, a transformers model that uses the attention interface, or modules "
+            "that call scaled_dot_product_attention when the model runs on `inputs`"
         )
     for _, holder, part, new, _ in replacements:
         setattr(holder, part, new)
-    if any(one.part == PART for one in replacements):
-        use_mechanisms(model)
+    if any(one.holder in found.interface.last for one in replacements):
+        hugging_face.use_mechanisms(model)
+    for one in replacements:
+        if one.holder in found.fused.last:
+            scaled_dot_product.use_mechanism(one.holder)
     return {one.name: one.attention for one in replacements}
 
 
@@ -116,21 +131,32 @@ def _in_torch(model: nn.Module, mechanism: Mechanism, chosen: ChosenModules) -> 
                 yield _Replacement(name, holder, part, new, new.attention)
 
 
-def _in_transformers(
-    model: nn.Module, mechanism: Mechanism, chosen: ChosenModules, inputs: Any
+def _in_calls(
+    model: nn.Module, mechanism: Mechanism, chosen: ChosenModules, found: FoundCalls, inputs: Any
 ) -> Iterator[_Replacement]:
-    """New parts of the modules that call the attention interface of transformers."""
+    """New parts of the modules that call a function that attends."""
     names = {module: name for name, module in model.named_modules()}
-    calls = found_calls(model, inputs)
-    missed = [name for one in calls.missed if (name := names[one]) in chosen]
-    if missed:
-        given = "its dummy_inputs" if inputs is None else "these inputs"
-        raise ValueError(
-            f"{type(model).__name__} does not call the attention interface in {len(missed)} of its attentions"
-            f", such as {missed[0]}, with {given}: give inputs that use them, or names=[...] of others"
-        )
-    for module, call in calls.last.items():
-        name = names.get(module)
-        if name is not None and name in chosen:
-            attention = new_attention(module, call, mechanism)
+    for calls, (function, remedy) in zip(found, _REMEDIES.items(), strict=True):
+        missed = [name for one in calls.missed if (name := names[one]) in chosen]
+        if missed:
+            raise ValueError(
+                f"{type(model).__name__} does not call {function} in {len(missed)} of its attentions, "
+                f"such as {missed[0]}, {_given(model, inputs)}: {remedy}, or names=[...] of others"
+            )
+        for module, call in calls.last.items():
+            name = names.get(module)
+            if name is None or name not in chosen:
+                continue
+            if call.reason_against is not None:
+                raise ValueError(call.reason_against)
+            mechanism_in(module)  # what has its name is nothing else
+            attention = call.new_attention(module, mechanism)
+            if calls is found.interface:
+                hugging_face.register_when_unpickled(attention)
             yield _Replacement(name, module, PART, attention, attention)
+
+
+def _given(model: nn.Module, inputs: Any) -> str:
+    if inputs is not None:
+        return "with these inputs"
+    return "with its dummy_inputs" if hugging_face.outermost_models(model) else "without inputs"

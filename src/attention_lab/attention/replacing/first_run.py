@@ -1,0 +1,73 @@
+"""Where a model attends, as seen in a run of it."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
+from attention_lab.attention.recording.function_modes import compiled_method
+from attention_lab.attention.replacing import hugging_face, scaled_dot_product
+from attention_lab.attention.replacing.calls import Calls
+from attention_lab.errors import first_line
+
+
+class FoundCalls(NamedTuple):
+    """The calls by which the modules of a model attend.
+
+    Attributes:
+        interface: those of the attention interface of transformers.
+        fused: those of torch's `scaled_dot_product_attention`.
+    """
+
+    interface: Calls
+    fused: Calls
+
+
+def found_calls(model: nn.Module, inputs: Any) -> FoundCalls:
+    """How a model attends when it runs once; the model stays as it was.
+
+    Args:
+        model: any module.
+        inputs: what the model is called with; None to call only the models of transformers in it, with
+            their `dummy_inputs`.
+
+    Raises:
+        ValueError: the model fails, or has an attention with parts that a mechanism would drop.
+    """
+    with (
+        evaluation_mode(model),
+        _uncompiled(model),
+        torch.no_grad(),
+        hugging_face.noted_calls(model) as interface,
+        scaled_dot_product.noted_calls(model) as fused,
+    ):
+        if inputs is not None:
+            _run(model, inputs, "these inputs")
+        else:
+            for one in hugging_face.outermost_models(model):
+                given = {name: x.to(one.device) for name, x in one.dummy_inputs.items()}
+                _run(one, given, "its dummy_inputs, so give inputs")
+    for module, call in interface.last.items():
+        if call.reason_against is not None:  # also one that is not chosen: it will call our function, too
+            raise ValueError(call.reason_against)
+        fused.last.pop(module, None)
+    fused.missed[:] = [one for one in fused.missed if one not in interface.last]
+    return FoundCalls(interface, fused)
+
+
+def _uncompiled(model: nn.Module) -> AbstractContextManager[Any]:
+    """A context in which compiled modules run uncompiled."""
+    if any(compiled_method(one) is not None for one in model.modules()):
+        stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+        return stance
+    return nullcontext()
+
+
+def _run(model: nn.Module, inputs: Any, given: str) -> None:
+    try:
+        arguments, named = arguments_of(inputs)
+        model(*arguments, **named)
+    except Exception as error:
+        raise ValueError(f"{type(model).__name__} fails with {given}: {first_line(error)}") from error
