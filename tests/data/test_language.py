@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from small_data import whole
 
-from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state, overlaps
+from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state
+from attention_lab.data.file_warnings import overlaps
 from attention_lab.data.reading.datasets import PROMPT
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes

@@ -5,8 +5,9 @@ from dataclasses import replace
 import torch
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.format_hints import header_hints, swapped_labels_hint
-from attention_lab.data.overlaps import Keyed, shared_examples
+from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
+from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
@@ -16,7 +17,6 @@ from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import LabelledSpec
 from attention_lab.data.specs.packaged import DigitsSpec
-from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

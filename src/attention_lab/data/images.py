@@ -13,8 +13,9 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_splits
-from attention_lab.data.format_hints import space_hint
-from attention_lab.data.overlaps import Keyed, shared_examples
+from attention_lab.data.file_warnings.format_hints import space_hint
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
+from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
@@ -26,7 +27,6 @@ from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least
 from attention_lab.data.specs.sampled import DigitStripsSpec
-from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Literal
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.format_hints import header_hints, space_hint
-from attention_lab.data.overlaps import Keyed, shared_examples
+from attention_lab.data.file_warnings.format_hints import header_hints, space_hint
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.splitting import Splits

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.overlaps import Keyed, shared_examples, split_names
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples, split_names
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule

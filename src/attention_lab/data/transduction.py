@@ -5,13 +5,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
-from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.reading import check_fits_in_memory
 from attention_lab.sizes import EOS, TransductionSizes

@@ -8,12 +8,12 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import nn
 
+from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
-from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.observation import Observation

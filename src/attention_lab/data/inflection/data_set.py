@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.format_hints import header_hints, swapped_tags_hint
+from attention_lab.data.file_warnings.format_hints import header_hints, swapped_tags_hint
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.splitting import Splits

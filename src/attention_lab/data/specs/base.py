@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
-from attention_lab.data.overlaps import split_names
+from attention_lab.data.file_warnings.overlaps import split_names
 from attention_lab.data.reading.files import Row, blame, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols

@@ -10,9 +10,9 @@ from PIL import Image
 from small_data import FILES, data_of_files
 
 from attention_lab.data import CMUDict, DataModule, ImageFiles, Inflection, Labelled, Pairs, Text
+from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.vocabulary import Vocabulary
-from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.data import Inflection, Labelled, Pairs
-from attention_lab.data.format_hints import header_hints
+from attention_lab.data.file_warnings.format_hints import header_hints
 from attention_lab.data.reading.files import Row
 from attention_lab.errors import LabError
 

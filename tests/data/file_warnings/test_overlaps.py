@@ -19,9 +19,15 @@ from attention_lab.data import (
     Labelled,
     Pairs,
     Text,
-    overlaps,
 )
-from attention_lab.data.overlaps import PASSAGE, Keyed, shared_examples, shared_passages, split_names
+from attention_lab.data.file_warnings import overlaps
+from attention_lab.data.file_warnings.overlaps import (
+    PASSAGE,
+    Keyed,
+    shared_examples,
+    shared_passages,
+    split_names,
+)
 from attention_lab.data.reading.splitting import Splits
 
 NAMES = Splits("train", "dev", "test")

@@ -7,9 +7,9 @@ import pytest
 
 from attention_lab.data import Pairs, Sentences
 from attention_lab.data.cmudict import dictionary_file, read_dictionary
-from attention_lab.data.format_hints import space_hint
+from attention_lab.data.file_warnings.format_hints import space_hint
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
