@@ -20,7 +20,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 def arguments_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The positional and the keyword arguments in a mapping of the latter, a tuple of the former, or one."""
+    """Positional and keyword arguments: a mapping has keywords, a tuple positions; all else is one argument."""
     if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):
         return (), {name: inputs[name] for name in inputs}
     return inputs if isinstance(inputs, tuple) else (inputs,), {}

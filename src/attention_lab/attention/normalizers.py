@@ -1,4 +1,4 @@
-"""Normalisers: scores and a mask to weights. Apart from the fast paths, masks are applied only here."""
+"""Normalisers: scores and a mask to weights. Apart from the fast paths, scores are masked only here."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
