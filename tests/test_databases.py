@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from attention_lab import databases
-from attention_lab.callbacks.trackers import mlflow
 from attention_lab.databases import check_study, read_texts
 from attention_lab.errors import LabError
+from attention_lab.loggers import mlflow
 
 RUN = "0" * 32
 MAGIC = bytes.fromhex("d9d505f920a163d7")  # of a journal of SQLite

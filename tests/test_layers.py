@@ -67,8 +67,11 @@ SUBPACKAGES = {
         LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},
     ),
     "untrusted": Rules(LEAVES | {"tasks"}, LIGHTNING | HYDRA | PICTURES),
+    "loggers": Rules(LEAVES | {"viz", "tensorboard_plugin"}, HYDRA),
     "callbacks": Rules(
-        LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin", "untrusted"}, HYDRA
+        LEAVES
+        | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin", "untrusted", "loggers"},
+        HYDRA,
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),
@@ -87,7 +90,7 @@ SUBPACKAGES = {
     # wires all the others
     "experiment": Rules(
         LEAVES
-        | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
+        | {"attention", "models", "metrics", "data", "tasks", "viz", "loggers", "callbacks", "theorems"}
         | {"commandline", "untrusted", "runs", "inference", "interruption", "leaderboard", "search"}
         | {"report"},
         PICTURES - {"tensorboard"},

@@ -11,8 +11,9 @@ import pytorch_lightning as pl
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from attention_lab.callbacks import AttentionMaps, RunLogger, attention_maps
+from attention_lab.callbacks import AttentionMaps, attention_maps
 from attention_lab.callbacks.attention_maps import MEASURES
+from attention_lab.loggers import TensorBoardRunLogger
 from attention_lab.tasks import Observation
 from attention_lab.tensorboard_plugin import AttentionRecord, decode
 
@@ -48,7 +49,7 @@ def test_a_record_of_each_attention_stands_beside_its_picture(
     weights = torch.softmax(torch.randn(2, 3, 2), -1).tril(1)
     seen: list[Any] = [_observation(weights), _observation(weights.flip(0))]
     monkeypatch.setattr(attention_maps, "observe_probe", lambda *_: seen)
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     trainer: Any = SimpleNamespace(
         sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
     )
@@ -81,7 +82,7 @@ def test_modules_with_names_alike_are_logged_under_their_own(
         for module, one in modules.items()
     ]
     monkeypatch.setattr(attention_maps, "observe_probe", lambda *_: [Observation("", "", "", tuple(records))])
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     trainer: Any = SimpleNamespace(
         sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
     )
@@ -104,7 +105,7 @@ def test_the_steps_of_a_run_share_a_scale_which_only_grows(
     monkeypatch.setattr(
         attention_maps, "record_thumbnails", lambda *given: drawn.append(given[-1]) or original(*given)
     )
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     trainer: Any = SimpleNamespace(
         sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
     )

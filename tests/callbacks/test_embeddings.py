@@ -17,10 +17,11 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
-from attention_lab.callbacks import Embeddings, RunLogger
+from attention_lab.callbacks import Embeddings
 from attention_lab.callbacks.embeddings import embedding_tables, plain
 from attention_lab.data import ClassificationCodec, Codec, LanguageCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.loggers import TensorBoardRunLogger
 from attention_lab.tasks import Observation, Task
 
 STRANGE = ["\n", "\t", " ", "a\tb", "é", "\u2028", "\\n", "日本", "\x00"]
@@ -101,7 +102,7 @@ def _get(client: Client, path: str) -> bytes:
 
 def test_tensorboard_reads_what_a_run_has_written(tmp_path: Path) -> None:
     task = Fitted(Sides(), TransductionCodec(LETTERS, PHONES), optimizer=partial(torch.optim.SGD, lr=0.1))
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     trainer = pl.Trainer(
         max_steps=1,
         logger=logger,

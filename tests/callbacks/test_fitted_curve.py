@@ -14,8 +14,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     steps: list[int] = []
     monkeypatch.setattr(fitted_curve, "Regression", SimpleNamespace)
     monkeypatch.setattr(fitted_curve, "draw_panels", lambda *_, **__: None)
-    tracker = SimpleNamespace(log_picture=lambda tag, picture, step: steps.append(step))
-    monkeypatch.setattr(fitted_curve, "run_trackers", lambda trainer: [tracker] if trainer.writer else [])
+    logger = SimpleNamespace(log_picture=lambda tag, picture, step: steps.append(step))
+    monkeypatch.setattr(fitted_curve, "run_loggers", lambda trainer: [logger] if trainer.writer else [])
     return steps
 
 

@@ -16,8 +16,8 @@ FIT: dict[str, Any] = {
     },
     "logger": {
         "csv": {"_target_": "pytorch_lightning.loggers.CSVLogger", "save_dir": "/old/run", "name": ""},
-        "mlflow": {"_target_": "attention_lab.callbacks.MlflowTracker", "tracking_uri": None},
-        "wandb": {"_target_": "attention_lab.callbacks.WandbTracker", "entity": None},
+        "mlflow": {"_target_": "attention_lab.loggers.MLFlowRunLogger", "tracking_uri": None},
+        "wandb": {"_target_": "attention_lab.loggers.WandbRunLogger", "entity": None},
     },
     "optimizer": {"_target_": "torch.optim.RMSprop", "_partial_": True, "lr": 0.1},
     "schedule": {"_target_": "attention_lab.tasks.schedules.constant", "_partial_": True},

@@ -20,7 +20,7 @@ from tensorboard.compat.proto.types_pb2 import DT_FLOAT, DT_INT32, DT_STRING
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.trackers.tensorboard import add_picture
+from attention_lab.loggers.tensorboard import add_picture
 from attention_lab.tensorboard_plugin import AttentionRecord, add_attention, decode, encode
 
 STEPS = 25

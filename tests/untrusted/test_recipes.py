@@ -144,6 +144,6 @@ def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
     check_targets(parts, "x", allow=["attention_lab.attention"])  # or the inner one
     with pytest.raises(LabError, match=r"names 'attention_lab\.attention\.Dot' inside attention_lab\."):
         check_targets(parts, "x", allow=["torch"])
-    inner["_target_"] = "attention_lab.callbacks.MlflowTracker"
+    inner["_target_"] = "attention_lab.loggers.MLFlowRunLogger"
     with pytest.raises(LabError, match="inside"):
         check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)

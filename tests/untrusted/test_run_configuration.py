@@ -93,9 +93,9 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         *(  # each of them would be built, wherever it is, before anyone asks whether the option exists
             (f"{part}.more", {"_target_": target, "folder": "/etc"}, f"names '{target}' inside ")
             for part, target in (
-                ("model", "attention_lab.callbacks.MlflowTracker"),
+                ("model", "attention_lab.loggers.MLFlowRunLogger"),
                 ("data", "pytorch_lightning.Trainer"),
-                ("optimizer", "attention_lab.callbacks.WandbTracker"),
+                ("optimizer", "attention_lab.loggers.WandbRunLogger"),
                 ("callbacks.checkpoint", "attention_lab.models.KernelRegression"),
                 ("model.a.b", "attention_lab.data.Reverse"),
             )

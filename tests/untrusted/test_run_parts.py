@@ -44,7 +44,7 @@ from attention_lab.untrusted.run_configuration import check_run
                 ("callbacks.checkpoint", "pytorch_lightning.Trainer"),
                 ("callbacks.checkpoint", "attention_lab.data.Sine"),
                 ("callbacks.checkpoint", "attention_lab.tasks.schedules.constant"),
-                ("callbacks.checkpoint", "attention_lab.callbacks.RunLogger"),
+                ("callbacks.checkpoint", "attention_lab.loggers.TensorBoardRunLogger"),
                 ("logger.csv", "attention_lab.callbacks.Progress"),
                 ("model", "attention_lab.tasks.Regression"),
                 ("task", "torch.optim.Adam"),

@@ -20,7 +20,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 def arguments_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments: a mapping has keywords, a tuple positions; all else is one argument."""
+    """Arguments by position and by name: those in a tuple, those in a mapping, or else a single one."""
     if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):
         return (), {name: inputs[name] for name in inputs}
     return inputs if isinstance(inputs, tuple) else (inputs,), {}

@@ -8,7 +8,6 @@ from attention_lab.callbacks.fitted_curve import FittedCurve
 from attention_lab.callbacks.progress import Progress
 from attention_lab.callbacks.pruning import Pruning
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.callbacks.trackers import MlflowTracker, RunLogger, WandbTracker
 
 __all__ = [
     "AttentionMaps",
@@ -16,10 +15,7 @@ __all__ = [
     "BestCheckpoint",
     "Embeddings",
     "FittedCurve",
-    "MlflowTracker",
     "Progress",
     "Pruning",
     "Resumable",
-    "RunLogger",
-    "WandbTracker",
 ]

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.callbacks.batch_observation import Forward, Labels, check_labels, observe_batch
-from attention_lab.callbacks.trackers import Charts, run_trackers
-from attention_lab.callbacks.trackers.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
+from attention_lab.loggers import Charts, run_loggers
+from attention_lab.loggers.tensorboard import add_picture, run_writer
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tasks.pictures import record_thumbnails, scale_tops
@@ -47,7 +47,7 @@ class AttentionMaps(pl.Callback):
 
     With a `batch`, it logs the attention of any `LightningModule`, before training and at the end of epochs.
     Without one, it logs the attention of this package's tasks on a few validation examples at every
-    validation, together with measures and outputs; other trackers (Weights & Biases, MLflow) get the same
+    validation, together with measures and outputs; other loggers (Weights & Biases, MLflow) get the same
     pictures and measures.
 
     Example:
@@ -162,21 +162,21 @@ class AttentionMaps(pl.Callback):
         if trainer.sanity_checking or self.batch is not None:
             return
         self.validations += 1
-        trackers = run_trackers(trainer)
-        if not trackers or (self.validations - 1) % self.every:
+        loggers = run_loggers(trainer)
+        if not loggers or (self.validations - 1) % self.every:
             return
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
         writer = run_writer(trainer)
-        self._log_maps([tracker.log_picture for tracker in trackers], writer, observations, step)
+        self._log_maps([logger.log_picture for logger in loggers], writer, observations, step)
         measured = _measure([observation.weights for observation in observations])
         charts = _charts(trainer.callback_metrics, measured)
         checksum = crc32(json.dumps(charts).encode())
         heads = dict(chain.from_iterable(one.items() for one in measured.values()))
-        for tracker in trackers:
-            tracker.log_metrics(heads, step)
+        for logger in loggers:
+            logger.log_metrics(heads, step)
             if checksum != self.charts:  # the first time, and when a metric has been added
-                tracker.log_charts(charts)
+                logger.log_charts(charts)
         self.charts = checksum
         if writer is not None:
             writer.add_text("samples", _table(observations), step)

@@ -8,11 +8,11 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 from torch import Tensor, nn
 
-from attention_lab.callbacks.trackers.tensorboard import run_logger
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.loggers.tensorboard import run_logger
 from attention_lab.sizes import PAD
 from attention_lab.tasks import Task
 from attention_lab.writing import write_atomically

@@ -2,13 +2,13 @@
 
 import pytorch_lightning as pl
 
-from attention_lab.callbacks.trackers import run_trackers
+from attention_lab.loggers import run_loggers
 from attention_lab.tasks import Regression
 from attention_lab.viz.plots import draw_panels
 
 
 class FittedCurve(pl.Callback):
-    """Log the fitted curve and the training samples to the run's trackers, if the data has one input.
+    """Log the fitted curve and the training samples to the run's loggers, if the data has one input.
 
     The curve is drawn at the first validation, whenever the number of steps has quadrupled since the last
     picture, and at the end, because drawing takes as long as several steps of a small regression.
@@ -29,12 +29,12 @@ class FittedCurve(pl.Callback):
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the curve on the writing process."""
-        trackers = run_trackers(trainer)
-        if not trackers or not isinstance(pl_module, Regression):
+        loggers = run_loggers(trainer)
+        if not loggers or not isinstance(pl_module, Regression):
             return
         panel = pl_module.curve_panel(trainer.datamodule)  # type: ignore[attr-defined]
         if panel is not None:
             picture = draw_panels([panel], title=pl_module.curve_title, thumbnail=True)
-            for tracker in trackers:
-                tracker.log_picture("fit", picture, trainer.global_step)
+            for logger in loggers:
+                logger.log_picture("fit", picture, trainer.global_step)
             self.logged = trainer.global_step

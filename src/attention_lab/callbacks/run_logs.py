@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytorch_lightning.loggers import CSVLogger, Logger
 
-from attention_lab.callbacks.trackers.tensorboard import RunLogger
 from attention_lab.errors import LabError
+from attention_lab.loggers.tensorboard import TensorBoardRunLogger
 from attention_lab.reading import is_file, open_regular, physical_memory
 from attention_lab.tensorboard_plugin.event_files import event_files
 from attention_lab.text_tables import one_line
@@ -28,7 +28,7 @@ def mark(loggers: Iterable[Logger]) -> Marks:
     """Flush the log files and return their lengths."""
     marks: Marks = {}
     for logger in loggers:
-        if isinstance(logger, RunLogger):
+        if isinstance(logger, TensorBoardRunLogger):
             logger.finalize("")  # flushes without closing
             files = filter(is_file, event_files(Path(logger.log_dir)))
             marks |= {path.name: path.stat().st_size for path in files}
@@ -46,7 +46,7 @@ def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
         LabError: a table is damaged, or its rows do not fit in memory.
     """
     for logger in loggers:
-        if isinstance(logger, RunLogger):
+        if isinstance(logger, TensorBoardRunLogger):
             for path in event_files(Path(logger.log_dir)):
                 if path.name in marks and is_file(path):
                     os.truncate(path, min(path.stat().st_size, marks[path.name]))

@@ -10,7 +10,6 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
-from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.commandline.overrides import option_names
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
@@ -19,6 +18,7 @@ from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
+from attention_lab.loggers import run_loggers
 from attention_lab.paths import is_inside
 from attention_lab.run_files import CHECKPOINTS, HEATMAPS
 from attention_lab.runs import results
@@ -101,7 +101,7 @@ def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
-    """Write the configuration to the folder and the trackers, and rewind the logs to the last checkpoint."""
+    """Write the configuration to the folder and the loggers, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         remove_partial_files(folder, folder / CHECKPOINTS, folder / HEATMAPS)
@@ -110,11 +110,11 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
     hydra = HydraConfig.get()
     monitored = str(plain["monitor"]["metric"]).replace("validation/", "test/")
     headlines = tuple(sorted(task.headlines, key=lambda name: name != monitored))
-    for tracker in run_trackers(trainer):
+    for logger in run_loggers(trainer):
         if start.resuming:
-            tracker.continue_run()
+            logger.continue_run()
         else:
-            tracker.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
+            logger.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
 
 
 def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:

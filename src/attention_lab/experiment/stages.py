@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
@@ -45,6 +44,7 @@ from attention_lab.interruption.folder_lock import lock_folder
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
+from attention_lab.loggers import run_loggers
 from attention_lab.models import Ensemble
 from attention_lab.run_files import CONFIG, HEATMAPS, PREDICTIONS
 from attention_lab.runs import results
@@ -239,9 +239,9 @@ def _test(
     metrics |= tested
     if not trainer.is_global_zero:
         return
-    for tracker in run_trackers(trainer):
-        tracker.log_results(metrics, trainer.global_step)
-        tracker.close()
+    for logger in run_loggers(trainer):
+        logger.log_results(metrics, trainer.global_step)
+        logger.close()
     tables = task.write_artifacts(folder, data, pictures)
     results.write_metrics(folder, metrics)  # last: they mark the run as finished
     if not in_sweep():

@@ -31,6 +31,9 @@ _FILES = {
 }
 """Former modules of classes that are now named by their package: `data.toy.Copy` became `data.Copy`."""
 MOVED = {
+    "attention_lab.callbacks.RunLogger": "attention_lab.loggers.TensorBoardRunLogger",
+    "attention_lab.callbacks.MlflowTracker": "attention_lab.loggers.MLFlowRunLogger",
+    "attention_lab.callbacks.WandbTracker": "attention_lab.loggers.WandbRunLogger",
     "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq",
     **{
         f"attention_lab.{file}.{name}": f"attention_lab.{file.partition('.')[0]}.{name}"

@@ -27,13 +27,13 @@ SEVERAL = ("callbacks", "logger")
 _LISTED = {
     "trainer": r"pytorch_lightning\.Trainer",
     "callbacks": r"pytorch_lightning\.callbacks\.(?:EarlyStopping|LearningRateMonitor|ModelCheckpoint)"
-    r"|attention_lab\.callbacks\.(?!RunLogger|MlflowTracker|WandbTracker|Pruning)[A-Z]\w*",
+    r"|attention_lab\.callbacks\.(?!Pruning)[A-Z]\w*",
     "logger": r"pytorch_lightning\.loggers\.CSVLogger"
-    r"|attention_lab\.callbacks\.(?:RunLogger|MlflowTracker|WandbTracker)",
+    r"|attention_lab\.loggers\.[A-Z]\w*",
     "optimizer": r"torch\.optim\.(?!Optimizer$)[A-Z]\w*",
     "schedule": r"attention_lab\.tasks\.schedules\.(?:constant|cosine|inverse_sqrt)",
 }
-"""Lightning's and PyTorch's classes, and this package's functions and callbacks, that `conf/` names."""
+"""What `conf/` names of Lightning and PyTorch, and of this package beside models, data and tasks."""
 _CLASSES = {
     **_LISTED,
     "model": r"attention_lab\.models\.(?:\w+\.)*[A-Z]\w*",

@@ -14,9 +14,9 @@ from PIL.Image import Image
 from pytorch_lightning.loggers import MLFlowLogger
 from pytorch_lightning.utilities import rank_zero_only
 
-from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
 from attention_lab.databases import read_texts
 from attention_lab.errors import LabError, first_line
+from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
 from attention_lab.paths import is_inside
 
 RUN_ID = "mlflow_run_id.txt"
@@ -30,7 +30,7 @@ NOTE = "mlflow.note.content"
 _PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
 
 
-class MlflowTracker(MLFlowLogger, RunTracker):
+class MLFlowRunLogger(MLFlowLogger, RunLogger):
     """Log a run to MLflow, with hyperparameters, heatmaps and final metrics.
 
     Args:

@@ -6,15 +6,15 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-from attention_lab.callbacks import RunLogger
 from attention_lab.callbacks.run_logs import mark, rewind
-from attention_lab.callbacks.trackers.tensorboard import scalar_tags
+from attention_lab.loggers import TensorBoardRunLogger
+from attention_lab.loggers.tensorboard import scalar_tags
 from attention_lab.tensorboard_plugin.event_files import event_files, event_folder
 
 
 def test_events_lie_in_the_folder_of_the_run_which_gives_it_its_name(tmp_path: Path) -> None:
     run = tmp_path / "logs" / "seq2seq"
-    logger = RunLogger(str(run))
+    logger = TensorBoardRunLogger(str(run))
     logger.log_metrics({"train/loss": 1.0}, 0)
     logger.close()
     assert event_folder(run) == run and len(event_files(run)) == 1
@@ -22,13 +22,13 @@ def test_events_lie_in_the_folder_of_the_run_which_gives_it_its_name(tmp_path: P
 
 
 def test_a_run_that_kept_its_events_in_a_folder_goes_on_there(tmp_path: Path) -> None:
-    earlier = RunLogger(str(tmp_path / "tensorboard"))
+    earlier = TensorBoardRunLogger(str(tmp_path / "tensorboard"))
     earlier.log_metrics({"train/loss": 1.0}, 0)
     earlier.log_metrics({"train/loss": 2.0}, 1)
     marks = mark([earlier])
     earlier.log_metrics({"train/loss": 3.0}, 2)
     earlier.close()
-    resumed = RunLogger(str(tmp_path))
+    resumed = TensorBoardRunLogger(str(tmp_path))
     rewind([resumed], marks)
     resumed.log_metrics({"train/loss": 4.0}, 2)
     resumed.close()
@@ -38,7 +38,7 @@ def test_a_run_that_kept_its_events_in_a_folder_goes_on_there(tmp_path: Path) ->
 
 
 def test_what_is_named_like_an_event_file_but_is_none_is_left_out(tmp_path: Path) -> None:
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     (tmp_path / "events.out.tfevents.1").mkdir()
     (tmp_path / "events.out.tfevents.2").symlink_to("events.out.tfevents.2")
     assert mark([logger]) == {}
@@ -57,7 +57,7 @@ def test_losses_and_metrics_come_first_and_nothing_is_in_their_way() -> None:
 
 
 def test_charts_have_a_line_for_each_tag(tmp_path: Path) -> None:
-    logger = RunLogger(str(tmp_path))
+    logger = TensorBoardRunLogger(str(tmp_path))
     logger.log_charts({"entropy": {"decoder layer 1": ["weights/heads/entropy/decoder layer 1 head 1"]}})
     logger.close()
     events = EventAccumulator(str(tmp_path)).Reload()

@@ -1,4 +1,4 @@
-"""What a tracker adds to a Lightning logger: settings, pictures, final results and one record per run."""
+"""What a logger adds to a Lightning logger: settings, pictures, final results and one record per run."""
 
 import re
 from abc import ABC, abstractmethod
@@ -19,10 +19,10 @@ Charts = Mapping[str, Mapping[str, Sequence[str]]]
 _LONGEST_ID = 100  # largest size in bytes of a file with a run's id
 
 
-class RunTracker(Logger, ABC):
+class RunLogger(Logger, ABC):
     """A logger that shows everything about a run: its settings, metrics, pictures and final results.
 
-    Lightning finalizes a logger after fitting and again after testing; a tracker keeps one record for both
+    Lightning finalizes a logger after fitting and again after testing; a logger keeps one record for both
     and ends it in `close`.
     """
 
@@ -41,7 +41,7 @@ class RunTracker(Logger, ABC):
         """Log a picture under a name that is the same at all steps."""
 
     def log_charts(self, charts: Charts) -> None:
-        """Set up charts with several lines; does nothing if the tracker's own pages suffice."""
+        """Set up charts with several lines; does nothing if the logger's own pages suffice."""
 
     @abstractmethod
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
@@ -56,18 +56,18 @@ class RunTracker(Logger, ABC):
         """End the record."""
 
 
-def run_trackers(trainer: pl.Trainer) -> list[RunTracker]:
-    """The run's trackers; none on a process that does not write."""
-    return [one for one in trainer.loggers if isinstance(one, RunTracker) and trainer.is_global_zero]
+def run_loggers(trainer: pl.Trainer) -> list[RunLogger]:
+    """The run's loggers; none on a process that does not write."""
+    return [one for one in trainer.loggers if isinstance(one, RunLogger) and trainer.is_global_zero]
 
 
 def run_title(folder: Path) -> str:
-    """What a tracker calls the run in a folder: the last two parts of its path."""
+    """What a logger calls the run in a folder: the last two parts of its path."""
     return "/".join(folder.absolute().parts[-2:])
 
 
 def save_run_id(path: Path, run_id: str) -> None:
-    """Save the id that a tracker gave to a run, so that a resumed run appends to the same record."""
+    """Save the id that a logger gave to a run, so that a resumed run appends to the same record."""
     write_atomically(path, f"{run_id}\n")
 
 

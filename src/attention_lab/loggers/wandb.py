@@ -9,8 +9,8 @@ from pytorch_lightning.loggers import WandbLogger
 from pytorch_lightning.loggers.logger import rank_zero_experiment  # type: ignore[attr-defined]
 from pytorch_lightning.utilities import rank_zero_only
 
-from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
 from attention_lab.errors import LabError, first_line
+from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
 from attention_lab.paths import is_inside
 from attention_lab.reading import is_there
 from attention_lab.writing import remove
@@ -19,7 +19,7 @@ RUN_ID = "wandb_run_id.txt"
 """The file in the run's folder with the id of its record."""
 
 
-class WandbTracker(WandbLogger, RunTracker):
+class WandbRunLogger(WandbLogger, RunLogger):
     """Log a run to Weights & Biases, with hyperparameters, heatmaps and final metrics.
 
     Its files are in `folder/wandb`. Without a network set `offline`, or the environment variable

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab.callbacks.trackers.base import read_run_id, save_run_id
-from attention_lab.callbacks.trackers.mlflow import MlflowTracker
-from attention_lab.callbacks.trackers.wandb import WandbTracker
 from attention_lab.commandline import choice_checks
 from attention_lab.errors import LabError
+from attention_lab.loggers.base import read_run_id, save_run_id
+from attention_lab.loggers.mlflow import MLFlowRunLogger
+from attention_lab.loggers.wandb import WandbRunLogger
 
 SMALL = [
     *("model=seq2seq", "data=reverse", "data.train_size=20", "data.validation_size=4", "data.test_size=4"),
@@ -63,8 +63,8 @@ def test_wandb_takes_no_server_from_the_folder_of_a_run(
     settings.write_text("[default]\nbase_url = http://127.0.0.1:9\n")
     monkeypatch.chdir(tmp_path / "run")
     with pytest.raises(LabError, match=rf"^{name}/settings .*remove it, or start in another folder$"):
-        WandbTracker(str(tmp_path / "run"), offline=True)
-    WandbTracker(str(tmp_path / "another"), offline=True)  # the settings are the user's own
+        WandbRunLogger(str(tmp_path / "run"), offline=True)
+    WandbRunLogger(str(tmp_path / "another"), offline=True)  # the settings are the user's own
 
 
 @pytest.mark.slow  # importing MLflow alone takes ten seconds
@@ -94,19 +94,19 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
 def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("mlflow", minversion="3")
     with pytest.raises(LabError, match=r"^logger=mlflow: "):
-        MlflowTracker(str(tmp_path), tracking_uri="unknown://x")
+        MLFlowRunLogger(str(tmp_path), tracking_uri="unknown://x")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").touch()
     for name in ("loop", "loop/mlflow.db", "file/mlflow.db"):
         with pytest.raises(LabError, match=rf"^logger=mlflow: sqlite:///{tmp_path}/{name}: "):
-            MlflowTracker(str(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/{name}")
+            MLFlowRunLogger(str(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/{name}")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     save_run_id(tmp_path / "mlflow_run_id.txt", "0" * 32)
     with pytest.raises(LabError, match=r"^logger=mlflow: .* http://127\.0\.0\.1:9/"):  # without the account
-        MlflowTracker(str(tmp_path), tracking_uri="http://user:secret@127.0.0.1:9").continue_run()
-    tracker = MlflowTracker(str(tmp_path), experiment_name="x" * 501)
+        MLFlowRunLogger(str(tmp_path), tracking_uri="http://user:secret@127.0.0.1:9").continue_run()
+    logger = MLFlowRunLogger(str(tmp_path), experiment_name="x" * 501)
     with pytest.raises(LabError, match=r"^logger=mlflow: .*maximum length of 500 characters$"):
-        tracker.log_settings({}, [], [])
+        logger.log_settings({}, [], [])
     logging.getLogger("mlflow").handlers.clear()
 
 

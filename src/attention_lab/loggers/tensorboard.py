@@ -14,7 +14,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
-from attention_lab.callbacks.trackers.base import Charts, RunTracker, run_trackers
+from attention_lab.loggers.base import Charts, RunLogger, run_loggers
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import is_interval_end
 from attention_lab.viz import to_png
@@ -24,7 +24,7 @@ TICKED = 5
 _LEARNING_RATE = re.compile(r"^lr-[A-Za-z]\w*")
 
 
-class RunLogger(TensorBoardLogger, RunTracker):
+class TensorBoardRunLogger(TensorBoardLogger, RunLogger):
     """A TensorBoard logger that writes one event file to the run's folder, whose name TensorBoard shows.
 
     Losses and metrics come first among the scalars; see `scalar_tags`.
@@ -125,6 +125,6 @@ def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
     return writer
 
 
-def run_logger(trainer: pl.Trainer) -> RunLogger | None:
+def run_logger(trainer: pl.Trainer) -> TensorBoardRunLogger | None:
     """The run's TensorBoard logger; None without one, or on a process that does not write."""
-    return next((one for one in run_trackers(trainer) if isinstance(one, RunLogger)), None)
+    return next((one for one in run_loggers(trainer) if isinstance(one, TensorBoardRunLogger)), None)
