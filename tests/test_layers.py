@@ -66,7 +66,7 @@ SUBPACKAGES = {
         LEAVES | {"attention", "viz", "tensorboard_plugin"},
         LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},
     ),
-    "untrusted": Rules(LEAVES | {"tasks"}, LIGHTNING | HYDRA | PICTURES),
+    "untrusted": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES),
     "loggers": Rules(LEAVES | {"viz", "tensorboard_plugin"}, HYDRA),
     "callbacks": Rules(
         LEAVES

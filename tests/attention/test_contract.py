@@ -22,7 +22,9 @@ from mechanisms import (
 from attention_lab.attention import Attention, recording
 
 FUSED = {"Dot", "ScaledDot", "General", "Gaussian", "Constant", "Cosine", "QueryFree"}
-WITHOUT_PLACES = [case for case in CASES if case.window == "Global" and not SCORES[case.score].is_placed]
+WITHOUT_PLACES = [
+    case for case in CASES if case.window == "Global" and not SCORES[case.score].depends_on_position
+]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 half_precision = pytest.mark.parametrize(

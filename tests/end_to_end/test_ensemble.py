@@ -18,8 +18,8 @@ from attention_lab.experiment.checkpoints import load
 from attention_lab.leaderboard.settings import Job, headlines
 from attention_lab.metrics import edit_distance
 from attention_lab.models import Ensemble
+from attention_lab.run_files import RECIPE
 from attention_lab.runs.checkpoint_paths import find_checkpoints
-from attention_lab.tasks import RECIPE
 from attention_lab.text_tables import with_interval
 
 REPOSITORY = Path(__file__).parents[2]

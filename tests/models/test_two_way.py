@@ -18,8 +18,8 @@ from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
 from attention_lab.models.decoding.beam_search import penalty
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.two_way_search import two_way_search
+from attention_lab.run_files import RECIPE
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
-from attention_lab.tasks import RECIPE
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5, tags=2)
 SOURCE = torch.tensor([[7, 4, 5, 6, EOS], [5, 4, EOS, PAD, PAD], [8, 7, 6, 4, EOS]])  # 7 and 8 are tags

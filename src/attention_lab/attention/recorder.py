@@ -13,7 +13,7 @@ from attention_lab.argument_checks import kind_of
 from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.memory import Call, Memory
 
-Examples = int | slice | Sequence[int] | Tensor | None
+Chosen = int | slice | Sequence[int] | Tensor | None
 """Which examples, heads or queries: one, some of them, or all (None)."""
 Index = slice | list[int]
 

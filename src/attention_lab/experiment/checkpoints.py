@@ -17,10 +17,11 @@ from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.reading import physical_memory
+from attention_lab.run_files import RECIPE
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
-from attention_lab.tasks import RECIPE, Task, Transduction
+from attention_lab.tasks import Task, Transduction
 from attention_lab.text_tables import LONGEST_MESSAGE, printable
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits

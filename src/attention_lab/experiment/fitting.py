@@ -20,11 +20,11 @@ from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
 from attention_lab.loggers import run_loggers
 from attention_lab.paths import is_inside
-from attention_lab.run_files import CHECKPOINTS, HEATMAPS
+from attention_lab.run_files import CHECKPOINTS, HEATMAPS, RECIPE
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
-from attention_lab.tasks import RECIPE, Task
+from attention_lab.tasks import Task
 from attention_lab.tasks.sequence_generation import check_sequences
 from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from attention_lab.tasks.observation import Observation
     from attention_lab.tasks.regression import Regression
     from attention_lab.tasks.sequence_generation import SequencePredictor
-    from attention_lab.tasks.task import RECIPE, Task
+    from attention_lab.tasks.task import Task
     from attention_lab.tasks.transduction import Transduction
 
 __all__ = [
-    "RECIPE",
     "Classification",
     "LabelPrediction",
     "LanguageModeling",

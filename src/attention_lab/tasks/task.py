@@ -18,7 +18,7 @@ from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
-from attention_lab.run_files import HEATMAPS
+from attention_lab.run_files import HEATMAPS, RECIPE
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.pixel_rows import console_lines, is_picture
@@ -27,9 +27,6 @@ from attention_lab.viz import Format
 
 BatchT = TypeVar("BatchT")
 SplitName = Literal["validation", "test"]
-
-RECIPE = "attention_lab"
-"""A checkpoint's key for everything needed to rebuild model and preprocessing."""
 
 
 class Task(pl.LightningModule):

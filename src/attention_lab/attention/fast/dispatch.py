@@ -133,7 +133,7 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
 
 def _band(parts: Parts, call: Call) -> Band | None:
     """The band, if there is one and neither scores nor mask depend on which keys stand beside a key."""
-    if not computes_as(call.window, Band) or call.bias is not None or parts.score.is_placed:
+    if not computes_as(call.window, Band) or call.bias is not None or parts.score.depends_on_position:
         return None
     mask, keys = call.memory.mask, call.memory.keys.shape[-2]
     return call.window if mask is None or mask.shape[-2:] == (1, keys) else None

@@ -11,10 +11,8 @@ import torch
 from torch import nn
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.recorder import Examples, Recorder, Selection, indices
+from attention_lab.attention.recorder import Chosen, Recorder, Selection, indices
 from attention_lab.attention.recording.flex import watched_flex_attention
-from attention_lab.attention.recording.function_modes import compiled_method, unseen
-from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.libraries.hugging_face import watched_interface
 from attention_lab.attention.recording.libraries.torch_modules import (
     Forward,
@@ -24,8 +22,10 @@ from attention_lab.attention.recording.libraries.torch_modules import (
 )
 from attention_lab.attention.recording.libraries.x_transformers import x_transformers_forwards
 from attention_lab.attention.recording.missed_attention import missed_attention_named
+from attention_lab.attention.recording.recording_mode import RecordingMode
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unobserved import compiled_method, unseen
 
 _changing = RLock()
 """Held while a recording changes a module, which another thread may record, too."""
@@ -36,11 +36,11 @@ _wraps: dict[tuple[type[nn.Module], int], list[Wrap]] = {}
 @contextmanager
 def recording(
     model: nn.Module,
-    examples: Examples = None,
+    examples: Chosen = None,
     *,
     names: Collection[str] | None = None,
-    heads: Examples = None,
-    queries: Examples = None,
+    heads: Chosen = None,
+    queries: Chosen = None,
 ) -> Iterator[Recording]:
     """Record the weights of all attentions in any model.
 

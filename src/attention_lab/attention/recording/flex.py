@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attention_lab.attention.recording.function_modes import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.libraries.hugging_face import asked
 from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unobserved import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
 _HOME = "torch.nn.attention.flex_attention"

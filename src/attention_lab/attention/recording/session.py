@@ -17,7 +17,6 @@ from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen, keys_seen_by_caller
 from attention_lab.attention.recording.chosen_modules import ChosenModules
-from attention_lab.attention.recording.function_modes import compiled_method
 from attention_lab.attention.recording.results import Recording, four_dimensional
 from attention_lab.attention.recording.site import (
     CALL_MODULE,
@@ -28,6 +27,7 @@ from attention_lab.attention.recording.site import (
     first_argument,
     with_images,
 )
+from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
-from attention_lab.attention.recording.function_modes import compiled_method
+from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.replacing import hugging_face, scaled_dot_product
 from attention_lab.attention.replacing.calls import Calls
 from attention_lab.errors import first_line

@@ -23,7 +23,7 @@ class Location(Score):
         LabError: when called with more than `length` keys.
     """
 
-    is_placed = True
+    depends_on_position = True
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
         super().__init__(query_size, key_size, heads)
@@ -61,7 +61,7 @@ class QueryFree(Score):
         LabError: when called with more than `length` keys.
     """
 
-    is_placed = True
+    depends_on_position = True
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
         super().__init__(query_size, key_size, heads)

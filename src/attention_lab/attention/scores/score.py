@@ -17,7 +17,7 @@ class Score(nn.Module):
 
     same_size = False
     """Whether query and key must have the same size."""
-    is_placed = False
+    depends_on_position = False
     """Whether the score of a key depends on its position among the keys."""
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unobserved import unseen
 from attention_lab.attention.recording.weights import KernelCall
 
 _HOME = "transformers.modeling_utils"

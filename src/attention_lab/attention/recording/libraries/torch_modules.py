@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.recorder import Index
-from attention_lab.attention.recording.function_modes import Watching, unseen
 from attention_lab.attention.recording.fused import padded
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
+from attention_lab.attention.recording.unobserved import Watching, unseen
 from attention_lab.attention.recording.weights import KernelCall
 from attention_lab.attention.torch_multihead import MultiheadAttention
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import nn
 
-from attention_lab.attention.recording.function_modes import unseen
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unobserved import unseen
 from attention_lab.attention.recording.weights import attended
 
 

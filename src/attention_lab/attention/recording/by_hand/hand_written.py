@@ -62,8 +62,8 @@ from attention_lab.attention.recording.by_hand.scores import (
     scores_after,
     scores_over,
 )
-from attention_lab.attention.recording.by_hand.stochastic import recognised
 from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
+from attention_lab.attention.recording.by_hand.unknown_normalizers import recognised
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.weights import attended_scores
 

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 
 from attention_lab.attention.recording.by_hand import ByHand
 from attention_lab.attention.recording.by_hand.calls import OPERATORS
-from attention_lab.attention.recording.function_modes import Watching
 from attention_lab.attention.recording.fused import fused_call
 from attention_lab.attention.recording.libraries.hugging_face import asked
 from attention_lab.attention.recording.libraries.torch_modules import record_projected
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unobserved import Watching
 
 _KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention}
 _KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
