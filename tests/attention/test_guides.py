@@ -70,6 +70,6 @@ def test_generating_step_by_step() -> None:
 
 def test_a_gradient_of_a_gradient() -> None:
     attention = Attention(ScaledDot(32, 32))
-    memory = attention.remember(torch.randn(4, 10, 32))
-    query = _defined("library.md", "create_graph", torch=torch, attention=attention, memory=memory)["query"]
+    keys = torch.randn(4, 10, 32)
+    query = _defined("library.md", "create_graph", torch=torch, attention=attention, keys=keys)["query"]
     assert query.grad is not None and query.grad.any()
