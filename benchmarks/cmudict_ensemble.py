@@ -71,7 +71,7 @@ def train(runs: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
     Returns:
         The names of those that failed; the end of their output is printed.
     """
-    from attention_lab.reading import usable_cores  # here, since `gpu_session` starts without this package
+    from attention_lab.machine import usable_cores  # here, since `gpu_session` starts without this package
 
     threads = max(1, usable_cores() // len(runs))
     processes: dict[str, subprocess.Popen[bytes]] = {}

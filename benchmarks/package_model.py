@@ -22,6 +22,7 @@ from attention_lab.data.dictionary import dictionary_file
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
+from attention_lab.files.writing import write_atomically
 from attention_lab.inference.pretrained import PACKAGED, WEIGHTS
 from attention_lab.inference.trained_model import BATCH, TrainedModel
 from attention_lab.metrics import nearest
@@ -35,7 +36,6 @@ from attention_lab.tasks.errors.scored_examples import (
 )
 from attention_lab.tasks.sequence_generation import SequencePredictor
 from attention_lab.untrusted.plain_files import read_yaml
-from attention_lab.writing import write_atomically
 from benchmarks.arguments import positive
 
 CARD = """# {name}

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from attention_lab.errors import LabError
-from attention_lab.writing import write_atomically
+from attention_lab.files.writing import write_atomically
 from benchmarks import report
 from benchmarks.growth import grow
 from benchmarks.harness import CALM, SAMPLE, measure

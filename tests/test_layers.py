@@ -28,8 +28,16 @@ class Rules(NamedTuple):
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
-    *("argument_checks", "constructor_options", "databases", "distributed", "errors", "lazy_names"),
-    *("lightning_import", "paths", "reading", "run_files", "sizes", "text_tables", "writing"),
+    *(
+        "argument_checks",
+        "console_text",
+        "constructor_options",
+        "distributed",
+        "errors",
+        "files",
+        "lazy_names",
+    ),
+    *("lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 SUBPACKAGES = {
@@ -43,13 +51,12 @@ SUBPACKAGES = {
     "errors": Rules(set(), LIGHT),
     "lazy_names": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),
-    "paths": Rules(set(), LIGHT),
-    "reading": Rules({"errors"}, LIGHT),
-    "run_files": Rules(set(), LIGHT),
+    "console_text": Rules(set(), LIGHT),
+    "files": Rules({"errors", "machine"}, LIGHT),
+    "machine": Rules({"errors"}, LIGHT),
     "sizes": Rules(set(), LIGHT),
-    "text_tables": Rules(set(), LIGHT),
-    "writing": Rules({"errors"}, LIGHT),
-    "databases": Rules({"errors", "reading"}, LIGHT),
+    "special_symbols": Rules(set(), LIGHT),
+    "text_tables": Rules({"console_text"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"} | OTHERS),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "estimators": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
@@ -60,7 +67,9 @@ SUBPACKAGES = {
     # and the plugin for the colours that its pages share with pictures
     "viz": Rules({"errors", "tensorboard_plugin"}, LIGHT | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
-    "tensorboard_plugin": Rules({"errors", "lazy_names", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
+    "tensorboard_plugin": Rules(
+        {"errors", "files", "lazy_names", "machine"}, LIGHT | (PICTURES - {"tensorboard"})
+    ),
     # torch only inside of a function: weights may be arrays
     "notebook": Rules(
         LEAVES | {"attention", "viz", "tensorboard_plugin"},

@@ -10,7 +10,7 @@ from saved_models import transduction
 import attention_lab
 from attention_lab.data.cmudict import CONSONANTS, VOWELS
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.run_files import RECIPE
+from attention_lab.files.run_files import RECIPE
 from benchmarks.package_model import main
 
 PHONES = Tokenizer(Notation("spaces"), Vocabulary(sorted(f"{CONSONANTS} {VOWELS}".split())))

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attention_lab
+from attention_lab.console_text import console_message, counted, printable, without_controls
 from attention_lab.text_tables import (
-    console_message,
-    counted,
     csv_text,
     markdown_code,
     markdown_table,
@@ -23,10 +22,8 @@ from attention_lab.text_tables import (
     metric_name,
     number,
     numbers_like,
-    printable,
     safe_cell,
     with_interval,
-    without_controls,
 )
 
 ORDINARY = "می\u200cخواهم क्\u200dष e\u0301 \u06dd١ 汉字 👩\u200d🔬 नमस्ते"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from attention_lab.errors import LabError
-from attention_lab.writing import write_atomically
+from attention_lab.files.writing import write_atomically
 from benchmarks.accuracy.runs import ROOT, Runs
 from benchmarks.accuracy.table import table
 from benchmarks.accuracy.tasks import TASKS, languages

@@ -13,9 +13,9 @@ from threading import Lock
 from typing import NamedTuple
 
 from attention_lab.errors import LabError
+from attention_lab.files.writing import write_atomically
 from attention_lab.runs.run_folder import read_metrics
 from attention_lab.untrusted.plain_files import read_small_text
-from attention_lab.writing import write_atomically
 from benchmarks.accuracy.tasks import Language, SharedTask
 
 ROOT = Path(__file__).parents[2]

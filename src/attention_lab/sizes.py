@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass, field
 
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-"""Ids of the special symbols in every vocabulary: padding, begin, end and unknown."""
-
 KIND_OF_DATA = {"data": "kind", "model": "needs"}
 """In `conf/`, the keys for the kind of a data set, and the kind that a model needs; no class takes them."""
 

@@ -6,10 +6,11 @@ Whatever a text contains, it cannot move the cursor, hide anything, break out of
 import csv
 import io
 import re
-import shutil
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
+
+from attention_lab.console_text import printable
 
 ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
 """Escapes for characters that would break a row of a table in a file."""
@@ -25,61 +26,6 @@ _ADDRESS = re.compile(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)")
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
 """Blank letters and symbols, and the replacement for characters that are not shown."""
 _QUOTES = "\"'`"
-_IN_WORDS = (
-    "\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-)
-"""Format characters of ordinary text: joiners inside words, and the signs that Arabic, Syriac and Kaithi
-write around or below numbers."""
-_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Control characters but the tab, separators of lines, lone surrogates, and the characters that change the
-direction, and so the order, of the text that follows."""
-LONGEST_MESSAGE = 4000
-"""The most characters of a line on the console; names in it may be as long as a path."""
-
-
-def printable(text: str, most: int = 300) -> str:
-    """A text on one line: a space for each tab, no characters that move the cursor or hide others."""
-    spaced = text[: most + 1].replace("\t", " ")
-    shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in spaced)
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
-def _is_visible(character: str) -> bool:
-    if character.isprintable() or character in _IN_WORDS:
-        return True
-    return unicodedata.category(character) == "Zs"  # a space, such as U+3000
-
-
-def without_controls(text: str) -> str:
-    """A text that cannot control a terminal, otherwise unchanged; tabs stay too.
-
-    Unlike `printable`, it keeps every character of a language, whether or not it is visible.
-    """
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def one_line(error: object) -> str:
-    """An error's message on one line, or the name of its class if the message is empty."""
-    return printable(" ".join(str(error).split())) or type(error).__name__
-
-
-def console_message(kind: str, text: object) -> str:
-    """One line for the console, such as `Error: there is no such file`; `text` may contain any characters."""
-    return f"{kind}: {printable(' '.join(str(text).splitlines()), LONGEST_MESSAGE)}"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things in words.
-
-    >>> [counted(count, "tab") for count in (0, 1, 2)]
-    ['no tabs', '1 tab', '2 tabs']
-    """
-    return f"1 {noun}" if count == 1 else f"{f'{count:,}' if count else 'no'} {noun}s"
-
-
-def console_width() -> int:
-    """The width of the console in columns; 120 if it is not a terminal."""
-    return shutil.get_terminal_size((120, 24)).columns
 
 
 def number(value: float) -> str:

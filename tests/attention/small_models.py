@@ -18,7 +18,6 @@ from attention_lab.models import (
     Transformer,
 )
 from attention_lab.sizes import (
-    EOS,
     ClassificationSizes,
     GraphSizes,
     ImageSizes,
@@ -26,6 +25,7 @@ from attention_lab.sizes import (
     RegressionSizes,
     TransductionSizes,
 )
+from attention_lab.special_symbols import EOS
 
 SIZES = ClassificationSizes(classes=2, length=3, vocabulary=7)
 SEQUENCE = torch.tensor([[4, 5, 0]]), torch.tensor([2])

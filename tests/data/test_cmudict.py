@@ -7,7 +7,8 @@ from small_data import whole
 
 from attention_lab.data import CMUDict, TransductionBatch, cmudict
 from attention_lab.errors import LabError
-from attention_lab.sizes import UNK, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import UNK
 
 SAMPLE = """\
 'til T IH1 L

@@ -19,7 +19,8 @@ from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_image
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, PAD, ImageSizes
+from attention_lab.sizes import ImageSizes
+from attention_lab.special_symbols import EOS, PAD
 
 SMALL = {"train_size": 30, "validation_size": 20, "test_size": 25}
 EXAMPLE = Path(__file__).parents[2] / "data" / "image_files_example.tsv"

@@ -10,7 +10,8 @@ from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Word
 from attention_lab.data.file_warnings import overlaps
 from attention_lab.data.reading.datasets import PROMPT
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes
+from attention_lab.sizes import LanguageSizes
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 
 def text(folder: Path, content: str, **options: object) -> Text:

@@ -15,10 +15,10 @@ from saved_models import transduction
 import attention_lab
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import load
+from attention_lab.files.run_files import RECIPE
 from attention_lab.leaderboard.settings import Job, headlines
 from attention_lab.metrics import edit_distance
 from attention_lab.models import Ensemble
-from attention_lab.run_files import RECIPE
 from attention_lab.runs.checkpoint_paths import find_checkpoints
 from attention_lab.text_tables import with_interval
 

@@ -9,8 +9,8 @@ import torch
 import attention_lab
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import make_data, make_task
-from attention_lab.run_files import RECIPE
-from attention_lab.sizes import EOS, UNK
+from attention_lab.files.run_files import RECIPE
+from attention_lab.special_symbols import EOS, UNK
 
 PARTS = {"scoring": "Additive", "normalizer": "Softmax", "pooling": "Soft", "window": "Global"}
 EXAMPLE = Path(__file__).parents[2] / "data" / "inflection_example.tsv"

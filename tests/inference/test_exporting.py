@@ -30,7 +30,8 @@ from attention_lab.models import (
     Transformer,
 )
 from attention_lab.models.exporting import Graph
-from attention_lab.sizes import BOS, EOS, ClassificationSizes, RegressionSizes
+from attention_lab.sizes import ClassificationSizes, RegressionSizes
+from attention_lab.special_symbols import BOS, EOS
 from attention_lab.tasks import Transduction
 
 LETTERS = Tokenizer.of(Notation("characters"), ["abcde"])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from attention_lab import writing
 from attention_lab.errors import LabError, Stopped
+from attention_lab.files import writing
 from attention_lab.interruption import signals
 from attention_lab.interruption.folder_lock import lock_folder
 from attention_lab.interruption.resume_option import expand_resume

@@ -10,9 +10,9 @@ import pytest
 from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
+from attention_lab.files.run_files import ERROR, PRUNED
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
 from attention_lab.leaderboard.view import View
-from attention_lab.run_files import ERROR, PRUNED
 from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from folders import RATE, make_run, read_table
 
+from attention_lab.files.run_files import ERROR
 from attention_lab.leaderboard.board import compare_runs, write_leaderboard
 from attention_lab.leaderboard.settings import varied_options
 from attention_lab.leaderboard.view import View
-from attention_lab.run_files import ERROR
 from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from folders import RATE, make_run, make_sweep, read_table
 
-from attention_lab.run_files import SWEEP
+from attention_lab.files.run_files import SWEEP
 
 Command = Callable[..., Any]
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from attention_lab.metrics import SequenceErrorRate, TokenErrorRate, edit_distance, nearest
 from attention_lab.metrics.error_rates import sequence_lengths
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 
 words = st.lists(st.integers(4, 7), max_size=8)
 

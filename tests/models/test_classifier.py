@@ -19,7 +19,8 @@ from attention_lab.models import (
     SequenceClassifier,
 )
 from attention_lab.models.parts.readouts import ClassToken, Last
-from attention_lab.sizes import PAD, ClassificationSizes
+from attention_lab.sizes import ClassificationSizes
+from attention_lab.special_symbols import PAD
 
 CONF = Path(__file__).parents[2] / "conf"
 PIXELS = replace(LABELS, grid=(2, 4))

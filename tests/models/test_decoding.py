@@ -16,7 +16,8 @@ from attention_lab.attention import Additive
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.decoding.beam_search import greedy, penalty
-from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 A, B = 4, 5
 SYMBOLS = 6

@@ -14,7 +14,8 @@ from attention_lab.models import Ensemble, Seq2Seq, Transformer
 from attention_lab.models.decoding.beam_search import Decodable, greedy
 from attention_lab.models.ensemble import alignment_weights, mean_of
 from attention_lab.models.transduction import TransductionModel
-from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 SIZES = TransductionSizes(source_vocabulary=8, target_vocabulary=7)
 SOURCE = torch.tensor([[4, 5, 6, EOS], [7, EOS, PAD, PAD], [5, 5, EOS, PAD]])

@@ -13,7 +13,8 @@ from attention_lab.errors import LabError
 from attention_lab.models import ImageToSequence
 from attention_lab.models.decoding.beam_search import greedy
 from attention_lab.models.image2seq import GridEncoder, PictureNorm
-from attention_lab.sizes import BOS, EOS, PAD, ImageSizes
+from attention_lab.sizes import ImageSizes
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 LENGTHS = torch.tensor([20, 8, 12])
 TARGET = torch.tensor([[4, 5, 6, EOS], [6, EOS, PAD, PAD], [5, 4, EOS, PAD]])

@@ -24,7 +24,8 @@ from attention_lab.attention.windows import Band, LocalP
 from attention_lab.errors import LabError
 from attention_lab.models import LanguageModel
 from attention_lab.models.decoding.sampling import Continuable, Sampling, generate
-from attention_lab.sizes import BOS, PAD, LanguageSizes
+from attention_lab.sizes import LanguageSizes
+from attention_lab.special_symbols import BOS, PAD
 
 
 def _model(mechanism: Mechanism | type = ScaledDot, **options: object) -> LanguageModel:

@@ -11,7 +11,8 @@ from toys import LENGTHS, SOURCE, exact_toy
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
 from attention_lab.models.decoding.beam_search import best_first, n_best_search, penalty
-from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import EOS, PAD, UNK
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5)
 SYMBOLS = (UNK, 4)

@@ -11,7 +11,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
 from attention_lab.models.decoding.beam_search import penalty
 from attention_lab.models.decoding.rescoring import rescore
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 from attention_lab.tasks import Transduction
 
 WRITTEN = [[4, 5, 5, 4, EOS], [6, EOS, PAD, PAD, PAD], [4, 5, 6, EOS, PAD]]

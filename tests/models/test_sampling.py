@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Sampling, draw, generate
-from attention_lab.sizes import BOS, EOS, PAD, UNK
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 LOGITS = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
 

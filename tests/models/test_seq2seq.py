@@ -27,7 +27,7 @@ from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.recurrent_cells import LateLSTM, late_cell
 from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder, reversal
 from attention_lab.models.specs import Seq2SeqSpec
-from attention_lab.sizes import BOS, EOS, PAD
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 VARIANTS: list[dict[str, Any]] = [
     {"wiring": wiring, "cell": cell, "input_feeding": feeding, "layers": layers}

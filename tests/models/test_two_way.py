@@ -14,12 +14,13 @@ import attention_lab
 from attention_lab.attention import Location, recording
 from attention_lab.data import Inflection, codec_from_state
 from attention_lab.errors import LabError
+from attention_lab.files.run_files import RECIPE
 from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
 from attention_lab.models.decoding.beam_search import penalty
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.two_way_search import two_way_search
-from attention_lab.run_files import RECIPE
-from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5, tags=2)
 SOURCE = torch.tensor([[7, 4, 5, 6, EOS], [5, 4, EOS, PAD, PAD], [8, 7, 6, 4, EOS]])  # 7 and 8 are tags

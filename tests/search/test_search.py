@@ -25,7 +25,7 @@ from optuna.trial import TrialState  # noqa: E402
 
 from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.run_files import ERROR, METRICS, PRUNED  # noqa: E402
+from attention_lab.files.run_files import ERROR, METRICS, PRUNED  # noqa: E402
 from attention_lab.search import trials  # noqa: E402
 from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402

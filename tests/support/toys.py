@@ -18,16 +18,8 @@ from attention_lab.models import (
     Seq2Seq,
     Transformer,
 )
-from attention_lab.sizes import (
-    BOS,
-    EOS,
-    PAD,
-    ClassificationSizes,
-    GraphSizes,
-    ImageSizes,
-    LanguageSizes,
-    TransductionSizes,
-)
+from attention_lab.sizes import ClassificationSizes, GraphSizes, ImageSizes, LanguageSizes, TransductionSizes
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 SYMBOLS = TransductionSizes(source_vocabulary=9, target_vocabulary=8)
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, EOS], [5, 4, EOS, PAD, PAD, PAD], [8, 7, 6, EOS, PAD, PAD]])

@@ -11,7 +11,7 @@ from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.metrics import nearest
 from attention_lab.models import KernelRegression, Transformer
-from attention_lab.sizes import EOS, PAD, UNK
+from attention_lab.special_symbols import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
 from attention_lab.tasks.errors.scored_examples import ScoredExample, comparable_ids, score_examples
 from attention_lab.viz import Format

@@ -15,7 +15,7 @@ from attention_lab.data.reading.datasets import LanguageSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.models import LanguageModel
-from attention_lab.sizes import BOS, EOS
+from attention_lab.special_symbols import BOS, EOS
 from attention_lab.tasks import LanguageModeling
 from attention_lab.tasks.language import LIMIT, Perplexity
 

@@ -16,7 +16,7 @@ from attention_lab.data import Reverse
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 

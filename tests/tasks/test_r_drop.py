@@ -12,7 +12,7 @@ from attention_lab.attention import Exact, Hard, Mechanism, ScaledDot, Soft
 from attention_lab.data import Reverse
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.transduction import cross_entropy

@@ -10,7 +10,7 @@ from attention_lab.attention import Dot, LocalP, Mechanism, Recording
 from attention_lab.data import Copy
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.sizes import EOS
+from attention_lab.special_symbols import EOS
 from attention_lab.tasks import Transduction
 
 

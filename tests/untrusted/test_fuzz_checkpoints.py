@@ -14,7 +14,7 @@ import attention_lab
 from attention_lab.attention import Gaussian
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import make_data, make_task
-from attention_lab.run_files import RECIPE
+from attention_lab.files.run_files import RECIPE
 from attention_lab.untrusted.checkpoints import read_checkpoint
 
 COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest.mark.slow)]

@@ -11,7 +11,7 @@ from damage import harmless
 import attention_lab
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import make_data, make_task
-from attention_lab.run_files import RECIPE
+from attention_lab.files.run_files import RECIPE
 from attention_lab.untrusted.configuration import check_targets
 
 PARTS = {"scoring": "Additive", "normalizer": "Softmax", "pooling": "Soft", "window": "Global"}

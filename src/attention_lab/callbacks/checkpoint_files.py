@@ -10,11 +10,11 @@ from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
 from attention_lab.errors import LabError
-from attention_lab.paths import is_inside
-from attention_lab.reading import is_file
-from attention_lab.run_files import LAST, PREVIOUS
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import is_file
+from attention_lab.files.run_files import LAST, PREVIOUS
+from attention_lab.files.writing import remove, write_atomically
 from attention_lab.untrusted.archives import load_archive
-from attention_lab.writing import remove, write_atomically
 
 
 class CheckpointFiles(TorchCheckpointIO):

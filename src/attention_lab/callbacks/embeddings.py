@@ -12,10 +12,10 @@ from attention_lab.data.reading.codecs import ClassificationCodec, Codec, Transd
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.files.writing import write_atomically
 from attention_lab.loggers.tensorboard import run_logger
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 from attention_lab.tasks import Task
-from attention_lab.writing import write_atomically
 
 
 class Embeddings(pl.Callback):

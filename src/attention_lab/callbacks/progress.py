@@ -13,7 +13,8 @@ from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
 from torch import Tensor
 
-from attention_lab.text_tables import console_width, metric_name, number
+from attention_lab.console_text import console_width
+from attention_lab.text_tables import metric_name, number
 
 LOSS = "train/loss"
 LEFT = "{remaining} left{postfix}"

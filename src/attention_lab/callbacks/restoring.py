@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
-from attention_lab.run_files import RECIPE
+from attention_lab.files.run_files import RECIPE
 from attention_lab.untrusted.optimizer_state import as_floats, optimizer_state
 from attention_lab.untrusted.training_state import (
     LEGACY,

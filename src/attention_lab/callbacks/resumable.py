@@ -16,7 +16,7 @@ from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.bucketing import BucketBatches
 from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
-from attention_lab.run_files import LAST
+from attention_lab.files.run_files import LAST
 from attention_lab.untrusted.training_state import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from pytorch_lightning.loggers import CSVLogger, Logger
 
+from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
+from attention_lab.files.regular_files import is_file, open_regular
+from attention_lab.files.writing import remove
 from attention_lab.loggers.tensorboard import TensorBoardRunLogger
-from attention_lab.reading import is_file, open_regular, physical_memory
+from attention_lab.machine import physical_memory
 from attention_lab.tensorboard_plugin.event_files import event_files
-from attention_lab.text_tables import one_line
-from attention_lab.writing import remove
 
 _MEMORY = 100
 """Bytes of memory that a table takes for each byte of its file, at most."""

@@ -21,7 +21,7 @@ from attention_lab.commandline.option_checks import (
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, is_there
+from attention_lab.files.regular_files import is_file, is_there
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),

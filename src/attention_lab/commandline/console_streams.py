@@ -10,8 +10,8 @@ import os
 import sys
 from typing import Any, TextIO
 
-from attention_lab.reading import is_utf8
-from attention_lab.text_tables import console_message
+from attention_lab.console_text import console_message
+from attention_lab.files.regular_files import is_utf8
 
 _STANDARD = (0, 1, 2)
 HYDRA_HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."

@@ -11,8 +11,8 @@ from hydra._internal import utils
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError, first_line
-from attention_lab.text_tables import console_message, one_line
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from attention_lab.commandline.overrides import (
 )
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line
-from attention_lab.reading import is_folder, read_regular
+from attention_lab.files.regular_files import is_folder, read_regular
 from attention_lab.sizes import KIND_OF_DATA
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")

@@ -7,9 +7,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.argument_checks import LARGEST_SEED
 from attention_lab.commandline.overrides import as_text
+from attention_lab.console_text import counted
 from attention_lab.errors import LabError
-from attention_lab.reading import usable_cores
-from attention_lab.text_tables import counted
+from attention_lab.machine import usable_cores
 
 MINIMUMS = {
     "seed": 0,

@@ -28,7 +28,8 @@ from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least
 from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, ImageSizes
+from attention_lab.sizes import ImageSizes
+from attention_lab.special_symbols import EOS
 
 DIGIT = 8
 """Side of a digit in pixels."""

@@ -19,7 +19,8 @@ from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabular
 from attention_lab.data.specs.files import TextSpec
 from attention_lab.data.specs.packaged import WordsSpec
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, LanguageSizes
+from attention_lab.sizes import LanguageSizes
+from attention_lab.special_symbols import BOS, EOS
 
 Symbols = Sequence[str]
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from attention_lab.data.reading.files import LARGEST_FLOAT
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL
-from attention_lab.reading import is_utf8
+from attention_lab.files.regular_files import is_utf8
 
 
 def fits(value: object, hint: Any) -> bool:

@@ -13,8 +13,9 @@ from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
-from attention_lab.reading import check_fits_in_memory
-from attention_lab.sizes import EOS, TransductionSizes
+from attention_lab.machine import check_fits_in_memory
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import EOS
 
 MOST_REFERENCES = 1_000
 """Most targets of a source in validation or test; a batch has as many slots for each of its examples."""

@@ -16,10 +16,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.commandline.exit_errors import reason_of
 from attention_lab.commandline.other_names import meant_by
+from attention_lab.console_text import console_message
 from attention_lab.errors import LabError, PrunedError, Stopped
-from attention_lab.run_files import PRUNED
-from attention_lab.text_tables import console_message
-from attention_lab.writing import write_atomically
+from attention_lab.files.run_files import PRUNED
+from attention_lab.files.writing import write_atomically
 
 Stage = Callable[[DictConfig], Any]
 STAGES = {

@@ -19,6 +19,7 @@ from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.commandline.overrides import as_text
+from attention_lab.console_text import counted
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
@@ -28,7 +29,6 @@ from attention_lab.experiment.target_errors import explain_target, missing_targe
 from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
-from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,

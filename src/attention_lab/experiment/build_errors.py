@@ -15,11 +15,11 @@ from attention_lab.argument_checks import allowed_types, alternatives, option_ty
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import as_text
+from attention_lab.console_text import one_line
 from attention_lab.constructor_options import closest
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.sizes import KIND_OF_DATA
-from attention_lab.text_tables import one_line
 from attention_lab.untrusted.run_parts import SUBPACKAGES, wrong_class
 
 CONSTRUCTORS = ("__init__", "__post_init__")

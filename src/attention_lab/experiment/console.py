@@ -10,8 +10,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from attention_lab.commandline.overrides import option_names
+from attention_lab.console_text import console_message, counted
 from attention_lab.interruption.signals import is_rank_zero
-from attention_lab.text_tables import console_message, counted
 
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule

@@ -17,10 +17,11 @@ from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.files.paths import is_inside
+from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, RECIPE
+from attention_lab.files.writing import remove_partial_files
 from attention_lab.interruption import resume
 from attention_lab.loggers import run_loggers
-from attention_lab.paths import is_inside
-from attention_lab.run_files import CHECKPOINTS, HEATMAPS, RECIPE
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
@@ -29,7 +30,6 @@ from attention_lab.tasks.sequence_generation import check_sequences
 from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
-from attention_lab.writing import remove_partial_files
 
 
 @dataclass(frozen=True)

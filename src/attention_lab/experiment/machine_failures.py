@@ -8,9 +8,9 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
+from attention_lab.console_text import one_line
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, is_out_of_memory
-from attention_lab.text_tables import one_line
-from attention_lab.writing import cannot_write
+from attention_lab.files.writing import cannot_write
 
 _REFUSED = " does not have a deterministic implementation"  # PyTorch's words, after the operation's name
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)

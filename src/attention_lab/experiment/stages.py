@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
+from attention_lab.console_text import console_message, counted, without_controls
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
@@ -38,6 +39,8 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.files.run_files import CONFIG, HEATMAPS, PREDICTIONS
+from attention_lab.files.writing import write_atomically
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
 from attention_lab.interruption.folder_lock import lock_folder
@@ -46,13 +49,11 @@ from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.loggers import run_loggers
 from attention_lab.models import Ensemble
-from attention_lab.run_files import CONFIG, HEATMAPS, PREDICTIONS
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task, Transduction
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.text_tables import ESCAPES, console_message, counted, without_controls
-from attention_lab.writing import write_atomically
+from attention_lab.text_tables import ESCAPES
 
 
 def fit(config: DictConfig) -> float | None:

@@ -9,7 +9,7 @@ from hydra.errors import InstantiationException
 
 from attention_lab.constructor_options import closest
 from attention_lab.errors import named_line
-from attention_lab.paths import short_path
+from attention_lab.files.paths import short_path
 
 
 def missing_target(error: BaseException) -> str | None:

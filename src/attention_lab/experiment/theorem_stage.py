@@ -13,11 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.writing import write_atomically
 from attention_lab.text_tables import number
 from attention_lab.theorems import Finding, Theorem
 from attention_lab.theorems.finding import Cell
 from attention_lab.viz import to_png
-from attention_lab.writing import write_atomically
 
 FILE = "finding.json"
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from attention_lab.console_text import console_message, counted, printable
 from attention_lab.errors import LabError, is_out_of_memory
-from attention_lab.text_tables import console_message, counted, printable
 
 if TYPE_CHECKING:
     from attention_lab.inference.pronunciation import Pronouncer

@@ -16,9 +16,9 @@ from torch.export import Dim
 
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, named_line
+from attention_lab.files.writing import check_writable, write_together
 from attention_lab.models.exporting import Graph, graphs_of
-from attention_lab.sizes import BOS, EOS, PAD, UNK
-from attention_lab.writing import check_writable, write_together
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 SUFFIXES = (".pt2", ".onnx")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.errors import LabError
+from attention_lab.files.regular_files import is_folder, is_there
 from attention_lab.inference.safetensors_files import SUFFIX, read
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.reading import is_folder, is_there
 from attention_lab.tasks.sequence_generation import SequencePredictor
-from attention_lab.text_tables import LONGEST_MESSAGE, printable
 
 PACKAGED = Path(__file__).with_name("packaged")
 """A folder for each model of the package: weights, configuration, and a README with data and error rates."""

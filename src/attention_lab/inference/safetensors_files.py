@@ -19,9 +19,10 @@ from attention_lab.attention import Mechanism
 from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
+from attention_lab.files.regular_files import read_regular
+from attention_lab.files.writing import write_together
 from attention_lab.models.decoding.beam_search import Decodable
 from attention_lab.models.ensemble import Ensemble
-from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_generation import SequenceGeneration, SequencePredictor
@@ -29,7 +30,6 @@ from attention_lab.untrusted.configuration import check_targets, check_values, c
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import MAX_BYTES, read_json
 from attention_lab.untrusted.run_parts import check_subpackage
-from attention_lab.writing import write_together
 
 SUFFIX = ".safetensors"
 VERSION = 1

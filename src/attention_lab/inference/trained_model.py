@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import nn
 
+from attention_lab.console_text import one_line
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
@@ -18,7 +19,6 @@ from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_generation import SequenceGeneration
-from attention_lab.text_tables import one_line
 
 BATCH = 256
 """Number of inputs in a batch of predictions; fewer if there are more than 8 beams, or of high images."""

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Set
 
+from attention_lab.console_text import printable
 from attention_lab.errors import LabError
-from attention_lab.text_tables import printable
 
 LONGEST = 100
 """The longest word, in letters; the longest in an English dictionary have fewer than 50."""

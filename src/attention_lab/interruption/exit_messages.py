@@ -10,9 +10,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from attention_lab.errors import LabError, Stopped
+from attention_lab.files.paths import short_path
+from attention_lab.files.run_files import ERROR
 from attention_lab.interruption import resume, signals
-from attention_lab.paths import short_path
-from attention_lab.run_files import ERROR
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:

@@ -17,10 +17,10 @@ from omegaconf.errors import InterpolationResolutionError
 from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import parse_overrides
 from attention_lab.errors import LabError
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import matches_in
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
-from attention_lab.paths import is_inside
-from attention_lab.reading import matches_in
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.untrusted.run_configuration import MOST_FILES, OPENED, check_links
 

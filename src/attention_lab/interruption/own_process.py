@@ -17,8 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, Stopped
+from attention_lab.files.run_files import METRICS, PRUNED
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
-from attention_lab.run_files import METRICS, PRUNED
 from attention_lab.runs.recorded_failures import read_failure
 from attention_lab.runs.run_folder import read_metrics
 

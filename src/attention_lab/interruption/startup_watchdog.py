@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from attention_lab.console_text import console_message
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import exit_messages
 from attention_lab.interruption.signals import (
@@ -27,7 +28,6 @@ from attention_lab.interruption.signals import (
     is_orphan,
 )
 from attention_lab.runs.recorded_failures import record_failure
-from attention_lab.text_tables import console_message
 
 TICK = 0.1
 GRACE = 0.8

@@ -15,9 +15,9 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
+from attention_lab.files.writing import write_atomically
 from attention_lab.interruption.exit_messages import lost_process_error
 from attention_lab.interruption.signals import DeferredSignals
-from attention_lab.writing import write_atomically
 
 BATCH = "bad_batch"
 """Name of the files that hold a batch whose loss is not finite, as tensors and as text."""

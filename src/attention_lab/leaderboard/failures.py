@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attention_lab.text_tables import markdown_code, printable
+from attention_lab.console_text import printable
+from attention_lab.text_tables import markdown_code
 
 _NAMED = 3  # largest number of runs that a line names
 

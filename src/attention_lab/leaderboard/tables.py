@@ -11,19 +11,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.overrides import as_text
+from attention_lab.console_text import counted, printable
 from attention_lab.leaderboard.failures import Failure, list_failures
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
 from attention_lab.leaderboard.settings import COSTS, MOST_NAMED, Setting, telling_options
 from attention_lab.runs.results import COUNTS
 from attention_lab.text_tables import (
-    counted,
     csv_text,
     markdown_table,
     markdown_text,
     metric_name,
     number,
     numbers_like,
-    printable,
 )
 
 NOTE = (

@@ -11,8 +11,8 @@ import pytorch_lightning as pl
 from PIL.Image import Image
 from pytorch_lightning.loggers import Logger
 
-from attention_lab.reading import read_regular
-from attention_lab.writing import write_atomically
+from attention_lab.files.regular_files import read_regular
+from attention_lab.files.writing import write_atomically
 
 Charts = Mapping[str, Mapping[str, Sequence[str]]]
 """`{category: {title: metrics}}`; each metric is a line of the chart."""

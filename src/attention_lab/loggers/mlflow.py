@@ -14,10 +14,10 @@ from PIL.Image import Image
 from pytorch_lightning.loggers import MLFlowLogger
 from pytorch_lightning.utilities import rank_zero_only
 
-from attention_lab.databases import read_texts
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.databases import read_texts
+from attention_lab.files.paths import is_inside
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
-from attention_lab.paths import is_inside
 
 RUN_ID = "mlflow_run_id.txt"
 """The file in the run's folder with the id of its record."""

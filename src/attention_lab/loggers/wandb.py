@@ -10,10 +10,10 @@ from pytorch_lightning.loggers.logger import rank_zero_experiment  # type: ignor
 from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import is_there
+from attention_lab.files.writing import remove
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
-from attention_lab.paths import is_inside
-from attention_lab.reading import is_there
-from attention_lab.writing import remove
 
 RUN_ID = "wandb_run_id.txt"
 """The file in the run's folder with the id of its record."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attention_lab.metrics.fractions import Counts
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 
 
 def sequence_lengths(ids: Int[Tensor, "*N T"]) -> Int[Tensor, "*N"]:

@@ -12,7 +12,7 @@ from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder
 from attention_lab.models.parts.transformer_decoder import TransformerDecoder
-from attention_lab.sizes import BOS
+from attention_lab.special_symbols import BOS
 
 
 class TransductionModel(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.transduction import TransductionModel
-from attention_lab.sizes import BOS, EOS, PAD
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 
 class TwoWayEnsemble(Ensemble):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_lab.files.writing import write_atomically
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe, read_description
@@ -12,7 +13,6 @@ from attention_lab.tensorboard_plugin.page import Page, make_html, pack
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.tiling import ROOM
 from attention_lab.viz import Heatmap, draw_heatmaps, record_heatmaps, rounded_top, to_png
-from attention_lab.writing import write_atomically
 
 LARGEST = 48 * 2**20
 """Maximum size of a page's records in bytes, before compression."""

@@ -10,14 +10,16 @@ from typing import Any
 from omegaconf import DictConfig
 
 from attention_lab.commandline.option_paths import lookup
+from attention_lab.console_text import console_message, counted
 from attention_lab.errors import LabError
+from attention_lab.files.regular_files import is_file, is_there, open_regular
+from attention_lab.files.run_files import CONFIG, LOG, METRICS
+from attention_lab.files.writing import write_atomically
 from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.view import View, choose_view
-from attention_lab.reading import is_file, is_there, open_regular
 from attention_lab.report.html_file import Comparison, Heading, Run, make_page
 from attention_lab.report.numbers import comparison, results
-from attention_lab.run_files import CONFIG, LOG, METRICS
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.own_files import check_own_files
@@ -34,8 +36,6 @@ from attention_lab.runs.run_folder import (
     read_yaml_or_none,
 )
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
-from attention_lab.text_tables import console_message, counted
-from attention_lab.writing import write_atomically
 
 FILE = "report.html"
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")

@@ -6,8 +6,8 @@ from typing import Any
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, is_folder, is_there, matches_in
-from attention_lab.run_files import BEST, CHECKPOINTS
+from attention_lab.files.regular_files import is_file, is_folder, is_there, matches_in
+from attention_lab.files.run_files import BEST, CHECKPOINTS
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
 

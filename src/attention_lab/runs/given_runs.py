@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_folder
+from attention_lab.files.regular_files import is_folder
 from attention_lab.runs.path_patterns import expand_paths
 
 OUTPUT = "hydra.run.dir="

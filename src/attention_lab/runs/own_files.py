@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.errors import LabError
-from attention_lab.paths import is_inside
-from attention_lab.reading import is_folder
-from attention_lab.run_files import EARLIER_LOGS
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import is_folder
+from attention_lab.files.run_files import EARLIER_LOGS
 
 _FOLDERS = (".hydra", EARLIER_LOGS)
 """Folders in a run's folder whose files are shown, too."""

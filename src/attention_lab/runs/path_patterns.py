@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_folder
+from attention_lab.files.regular_files import is_folder
 from attention_lab.untrusted.run_configuration import MOST_LEVELS
 
 

@@ -5,8 +5,8 @@ from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 
-from attention_lab.reading import read_lines
-from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, PREDICTION_COLUMNS, PREDICTIONS
+from attention_lab.files.regular_files import read_lines
+from attention_lab.files.run_files import CONFUSION_COLUMNS, CONFUSIONS, PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.text_tables import unescape
 
 MOST_ROWS = 1_000_000

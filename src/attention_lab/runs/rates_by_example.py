@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.run_files import PREDICTION_COLUMNS, PREDICTIONS
+from attention_lab.files.run_files import PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.runs.prediction_tables import read_rows
 from attention_lab.runs.run_folder import Job
 from attention_lab.text_tables import unescape

@@ -3,11 +3,11 @@
 import traceback
 from pathlib import Path
 
+from attention_lab.console_text import one_line
 from attention_lab.errors import LabError, named_line
-from attention_lab.reading import is_file, open_regular
-from attention_lab.run_files import ERROR
-from attention_lab.text_tables import one_line
-from attention_lab.writing import write_atomically
+from attention_lab.files.regular_files import is_file, open_regular
+from attention_lab.files.run_files import ERROR
+from attention_lab.files.writing import write_atomically
 
 _LONGEST = 300  # most bytes of a reason
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
+from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
-from attention_lab.paths import is_inside
-from attention_lab.reading import is_file, is_there
-from attention_lab.run_files import (
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import is_file, is_there
+from attention_lab.files.run_files import (
     CHECKPOINTS,
     CONFIG,
     EARLIER_LOGS,
@@ -35,7 +36,6 @@ from attention_lab.runs.tested_options import (
     with_choices_of_training,
     with_options_of_training,
 )
-from attention_lab.text_tables import one_line
 from attention_lab.untrusted.plain_files import read_json, read_yaml
 
 LARGEST_METRIC = 1e100

@@ -5,8 +5,8 @@ A run has started when its options and inputs are known to be valid and its work
 
 from pathlib import Path
 
-from attention_lab.run_files import CONFIG, ERROR, LOG
-from attention_lab.writing import remove
+from attention_lab.files.run_files import CONFIG, ERROR, LOG
+from attention_lab.files.writing import remove
 
 _HYDRA = ".hydra"
 _EARLY = {LOG, CONFIG, ERROR}

@@ -12,7 +12,7 @@ from typing import Any
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.commandline.overrides import part_of
 from attention_lab.errors import LabError
-from attention_lab.run_files import BEST, TRAINING
+from attention_lab.files.run_files import BEST, TRAINING
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.config_parts import OPTIMIZATION, TRAINED
 from attention_lab.untrusted.plain_files import read_yaml

@@ -9,8 +9,8 @@ from hydra.core.utils import JobReturn
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
+from attention_lab.files.run_files import PRUNED
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
-from attention_lab.run_files import PRUNED
 
 
 class SearchJobs(LeaderboardCallback):

@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from attention_lab.databases import PATIENCE, check_study
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.databases import PATIENCE, check_study
 
 GRACE = 6
 """Number of heartbeats that a process may miss before it counts as killed."""

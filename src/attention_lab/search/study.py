@@ -16,10 +16,10 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 
 from attention_lab.commandline.overrides import split_override
+from attention_lab.console_text import printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.search.storage import connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
-from attention_lab.text_tables import printable
 
 KILLED = "killed"
 REASON = "reason"

@@ -14,15 +14,16 @@ from omegaconf import DictConfig, OmegaConf
 from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
+from attention_lab.console_text import counted, printable
 from attention_lab.errors import LabError, first_line
-from attention_lab.run_files import ERROR, PRUNED, SWEEP
+from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
+from attention_lab.files.writing import write_atomically
 from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.storage import storage_url, without_warnings
 from attention_lab.search.study import Result, SharedStudy
-from attention_lab.text_tables import counted, metric_name, number, printable
-from attention_lab.writing import write_atomically
+from attention_lab.text_tables import metric_name, number
 
 POLL = 2.0
 """Seconds between checks on the trials of other processes."""

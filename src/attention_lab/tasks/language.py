@@ -14,7 +14,7 @@ from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy

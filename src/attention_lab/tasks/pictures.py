@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 from PIL.Image import Image
 
+from attention_lab.files.writing import write_atomically
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pixel_rows import is_picture
 from attention_lab.tensorboard_plugin.description import readable
@@ -23,7 +24,6 @@ from attention_lab.viz import (
     rounded_top,
     to_png,
 )
-from attention_lab.writing import write_atomically
 
 _LONGEST = 60  # characters of an input or output in a title
 

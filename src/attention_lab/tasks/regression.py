@@ -13,8 +13,9 @@ from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
+from attention_lab.files.run_files import HEATMAPS
+from attention_lab.files.writing import write_atomically
 from attention_lab.models.kernel_regression import KernelRegression
-from attention_lab.run_files import HEATMAPS
 from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
@@ -23,7 +24,6 @@ from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz.panels import Lines
 from attention_lab.viz.plots import plot_file
-from attention_lab.writing import write_atomically
 
 LIMIT = 100
 """The largest number of rows and of columns of weights to show."""

@@ -17,7 +17,7 @@ from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
-from attention_lab.sizes import BOS
+from attention_lab.special_symbols import BOS
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink

@@ -18,7 +18,7 @@ from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
-from attention_lab.run_files import HEATMAPS, RECIPE
+from attention_lab.files.run_files import HEATMAPS, RECIPE
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.pixel_rows import console_lines, is_picture

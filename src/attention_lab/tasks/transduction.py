@@ -12,14 +12,14 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.files.run_files import HEATMAPS
 from attention_lab.metrics import AlignmentMeasures, Nearest, SequenceErrorRate, TokenErrorRate, nearest
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_ctc_head
 from attention_lab.models.ensemble import Ensemble, alignment_names, alignment_weights
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transduction import TransductionModel
-from attention_lab.run_files import HEATMAPS
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 from attention_lab.tasks.errors.error_analysis import write_error_analysis
 from attention_lab.tasks.errors.scored_examples import (
     ScoredExample,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_fits_in_memory, is_utf8, matches_in
+from attention_lab.files.regular_files import is_utf8, matches_in
+from attention_lab.machine import check_fits_in_memory
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.event_sizes import needed_memory

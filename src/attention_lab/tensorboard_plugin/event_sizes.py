@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attention_lab.reading import open_regular
+from attention_lab.files.regular_files import open_regular
 
 MOST_FIELDS = 10_000_000
 """Maximum number of events and their fields in a run's event files; a point of a curve has six fields."""

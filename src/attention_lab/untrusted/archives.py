@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
-from attention_lab.reading import open_regular, physical_memory
+from attention_lab.files.regular_files import open_regular
+from attention_lab.machine import physical_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.run_files import RECIPE
+from attention_lab.files.run_files import RECIPE
 from attention_lab.untrusted.archives import NOT_OURS, load_archive
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
 

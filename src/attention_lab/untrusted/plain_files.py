@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, read_regular
-from attention_lab.text_tables import one_line
+from attention_lab.files.regular_files import is_file, read_regular
 from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20

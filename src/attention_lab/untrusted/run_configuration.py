@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file, is_there, usable_cores
-from attention_lab.run_files import CHECKPOINTS, HEATMAPS, LOG, PROFILE, SWEEP
+from attention_lab.files.regular_files import is_file, is_there
+from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, LOG, PROFILE, SWEEP
+from attention_lab.machine import usable_cores
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,

@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attention_lab.paths import is_inside
-from attention_lab.reading import is_file
+from attention_lab.files.paths import is_inside
+from attention_lab.files.regular_files import is_file
 
 KEPT = (
     *("epoch", "global_step", "pytorch-lightning_version", "state_dict", "optimizer_states"),

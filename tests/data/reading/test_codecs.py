@@ -16,7 +16,8 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
+from attention_lab.sizes import ClassificationSizes, TransductionSizes
+from attention_lab.special_symbols import EOS, UNK
 
 NUMBERS = RegressionCodec(["x", "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
 ONE_NUMBER = RegressionCodec(["x"], "y", mean=[1.0, 10.0], deviation=[2.0, 5.0])

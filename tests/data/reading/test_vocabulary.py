@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attention_lab.data.reading.vocabulary import Notation, Split, Tokenizer, Vocabulary, check_accents
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, PAD, UNK
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 
 def test_symbols_are_numbered_after_the_special_ones() -> None:

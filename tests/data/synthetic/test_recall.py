@@ -9,7 +9,8 @@ from small_data import whole
 from attention_lab.data import ListOps, Recall
 from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 from attention_lab.errors import LabError
-from attention_lab.sizes import PAD, ClassificationSizes
+from attention_lab.sizes import ClassificationSizes
+from attention_lab.special_symbols import PAD
 
 SMALL = {"train_size": 40, "validation_size": 10, "test_size": 12}
 

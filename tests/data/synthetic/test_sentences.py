@@ -11,7 +11,8 @@ import torch
 from attention_lab.data import LanguageBatch, LanguageCodec, Sentences, Text, codec_from_state
 from attention_lab.data.synthetic.sentences import GRAMMAR, Sentence, draw, longest, words_of_the_grammar
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, LanguageSizes
+from attention_lab.sizes import LanguageSizes
+from attention_lab.special_symbols import BOS, EOS
 
 
 def _words(name: str) -> set[str]:

@@ -3,7 +3,8 @@ from small_data import whole
 
 from attention_lab.data import Copy, Repeat, Reverse, Sort, ToyTransduction, TransductionBatch
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import EOS, PAD
 
 SMALL = {"train_size": 300, "validation_size": 40, "test_size": 50}
 

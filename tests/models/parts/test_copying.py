@@ -11,7 +11,8 @@ from attention_lab.attention import Additive, Exact, Hard, Mechanism, Monotonic,
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.copying import Copying
-from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import EOS, PAD, UNK
 
 COPIES = (0, 0, 0, 0, 6, 0, 4, 5)
 """Of the source symbols 4 to 7, 5 cannot be generated; 6 and 7 are the target symbols 4 and 5."""

@@ -12,7 +12,8 @@ from attention_lab.attention import ScaledDot
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
 from attention_lab.models.parts.ctc import CTCHead
-from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.sizes import TransductionSizes
+from attention_lab.special_symbols import EOS, PAD
 
 SIZE, VOCABULARY, FRAMES = 3, 7, 2
 

@@ -23,7 +23,7 @@ from attention_lab.models import Encoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import EncoderLayer
 from attention_lab.models.specs import LayerSpec
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 
 
 def _encoder(mechanism: Mechanism | type = ScaledDot, **options: object) -> Encoder:

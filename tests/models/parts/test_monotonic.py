@@ -13,7 +13,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.decoding.beam_search import greedy
 from attention_lab.models.parts.monotonic import NEVER, log_tail, monotonic_prior
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, EOS], [6, EOS, PAD, PAD]]), torch.tensor([4, 2])
 TARGET = torch.tensor([[5, 4, EOS], [4, EOS, PAD]])

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from attention_lab.console_text import counted, printable
 from attention_lab.data.reading.files import Row
-from attention_lab.text_tables import counted, printable
 
 _HEADINGS = {
     *("source", "target", "src", "tgt", "trg", "input", "output", "original", "translation"),

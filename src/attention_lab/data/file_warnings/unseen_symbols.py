@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
+from attention_lab.console_text import printable
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
 from attention_lab.data.specs.base import FileSpec
-from attention_lab.text_tables import printable
 
 Sequences = Iterable[Sequence[str]]
 S = TypeVar("S", bound=Sequences)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attention_lab.data.reading.files import CHARACTERS, Row
-from attention_lab.reading import check_fits_in_memory
+from attention_lab.machine import check_fits_in_memory
 
 MOST_FORMS = 1000
 """Most forms of a lemma, the first in training, that are compared with each other."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attention_lab.sizes import EOS
+from attention_lab.special_symbols import EOS
 
 
 class RegressionBatch(NamedTuple):

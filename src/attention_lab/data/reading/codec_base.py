@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
+from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
-from attention_lab.text_tables import LONGEST_MESSAGE, printable
 
 T = TypeVar("T")
 

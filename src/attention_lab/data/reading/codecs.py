@@ -12,6 +12,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor
 
+from attention_lab.console_text import counted
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
@@ -29,8 +30,8 @@ from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.reading.vocabulary import TAG, Ids, Tokenizer, is_tag
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
-from attention_lab.text_tables import counted
+from attention_lab.sizes import ClassificationSizes, TransductionSizes
+from attention_lab.special_symbols import EOS
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, cast
 
+from attention_lab.console_text import counted
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.reading import check_fits_in_memory, read_regular
-from attention_lab.text_tables import counted
+from attention_lab.files.regular_files import read_regular
+from attention_lab.machine import check_fits_in_memory
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

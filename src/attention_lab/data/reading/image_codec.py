@@ -23,7 +23,7 @@ from attention_lab.data.reading.batches import TransductionBatch, unlabelled
 from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
-from attention_lab.reading import open_regular
+from attention_lab.files.regular_files import open_regular
 from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")

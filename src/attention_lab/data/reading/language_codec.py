@@ -9,7 +9,8 @@ from attention_lab.data.reading.batches import LanguageBatch
 from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
-from attention_lab.sizes import BOS, LanguageSizes
+from attention_lab.sizes import LanguageSizes
+from attention_lab.special_symbols import BOS
 
 BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
 """Visible substitutes for symbols that would break a line or a table."""

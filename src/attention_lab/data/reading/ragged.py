@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 
 
 class Ragged:

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from attention_lab.console_text import counted
 from attention_lab.errors import LabError
-from attention_lab.text_tables import counted
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from attention_lab.data.subwords import Splitter, check_pieces, join
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, PAD, UNK
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:  # files are read before torch is imported
     from torch import Tensor

@@ -4,13 +4,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
+from attention_lab.console_text import counted
 from attention_lab.data.file_warnings.overlaps import split_names
 from attention_lab.data.reading.files import Row, blame, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.data.specs.option_checks import check_at_least, check_fractions, check_seed
 from attention_lab.errors import LabError
-from attention_lab.text_tables import counted
 
 C = TypeVar("C", bound=Sequence[Any])
 _OVERHEAD = 16  # an example costs as much as so many symbols, however short it is

@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.vocabulary import SPECIALS, Vocabulary
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 
 FILLER = "."
 Numbers = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attention_lab.argument_checks import check_number
-from attention_lab.sizes import BOS, EOS, PAD
+from attention_lab.special_symbols import BOS, EOS, PAD
 
 _WORTH_LEAVING_OUT = 0.9
 """Finished sources are left out of decoding once less than this share of the sources remains."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lab.errors import LabError
-from attention_lab.sizes import BOS, EOS, PAD, UNK
+from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 
 @runtime_checkable

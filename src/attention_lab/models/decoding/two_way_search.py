@@ -7,7 +7,7 @@ from torch import Tensor
 from attention_lab.models.decoding.beam_search import best_first, n_best_search, penalized, trimmed
 from attention_lab.models.ensemble import mean_of
 from attention_lab.models.two_way import Direction, TwoWayEnsemble
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 
 
 @torch.no_grad()

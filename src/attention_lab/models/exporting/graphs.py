@@ -21,7 +21,7 @@ from attention_lab.models.parts.recurrent_decoder import DecoderState
 from attention_lab.models.parts.transformer_decoder import TransformerState
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.models.transformer import Transformer
-from attention_lab.sizes import BOS, UNK
+from attention_lab.special_symbols import BOS, UNK
 
 Tensors = tuple[Tensor, ...]
 

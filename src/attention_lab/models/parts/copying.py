@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.models.parts.encoded import Encoded
-from attention_lab.sizes import UNK
+from attention_lab.special_symbols import UNK
 
 TINY = 1e-30
 """Stands for a probability of 0 in logarithms; their infinite slope would turn gradients into NaN."""

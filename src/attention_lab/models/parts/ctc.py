@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_counts
 from attention_lab.attention import Dropout
-from attention_lab.sizes import EOS, PAD
+from attention_lab.special_symbols import EOS, PAD
 
 
 class CTCHead(nn.Module):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 
 
 class ScaledEmbedding(nn.Embedding):

@@ -9,11 +9,17 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Vocabulary
+from attention_lab.files.run_files import (
+    CONFUSION_COLUMNS,
+    CONFUSIONS,
+    ERRORS,
+    PREDICTION_COLUMNS,
+    PREDICTIONS,
+)
+from attention_lab.files.writing import write_atomically
 from attention_lab.metrics import Confusion, confusions
-from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, ERRORS, PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.tasks.errors.scored_examples import ScoredExample, with_unseen
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
-from attention_lab.writing import write_atomically
 
 COLUMNS = ("expected → output", "times", "example: output (expected)")
 """The columns of a table of errors."""

@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attention_lab.files.run_files import (
+    CONFUSION_COLUMNS,
+    CONFUSIONS,
+    ERRORS,
+    PREDICTION_COLUMNS,
+    PREDICTIONS,
+)
+from attention_lab.files.writing import write_atomically
 from attention_lab.metrics import bootstrap_interval
-from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, ERRORS, PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.tasks.errors.error_analysis import (
     COLUMNS,
     CONSOLE,
@@ -19,7 +26,6 @@ from attention_lab.tasks.errors.error_analysis import (
     write_table,
 )
 from attention_lab.text_tables import ConsoleTable
-from attention_lab.writing import write_atomically
 
 Decode = Callable[..., str]
 

@@ -12,7 +12,7 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.distributed import gather_from_processes
 from attention_lab.metrics import Nearest, bootstrap_interval, sequence_lengths
-from attention_lab.sizes import PAD, UNK
+from attention_lab.special_symbols import PAD, UNK
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from attention_lab.attention.gradient_estimators import (
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models.seq2seq import EncoderDecoder
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 from attention_lab.tasks.sequence_generation import check_sequences
 
 LogLikelihood = Callable[[Tensor, Tensor], Tensor]

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
-from attention_lab.sizes import PAD
+from attention_lab.special_symbols import PAD
 
 
 def duplicate(batch: TransductionBatch) -> TransductionBatch:

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from attention_lab.errors import LabError
-
 _KINDS = {
     stat.S_IFDIR: "directory",
     stat.S_IFIFO: "pipe",
@@ -51,23 +49,6 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def physical_memory() -> int:
-    """The memory of this machine in bytes; a file that needs more is not read."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def check_fits_in_memory(needed: int, task: str, remedy: str) -> None:
-    """Raise LabError if a task takes about `needed` bytes of memory, more than this machine has."""
-    if needed > (most := physical_memory()):
-        found = f"about {needed >> 20:,} MiB of memory, but this machine has {most >> 20:,} MiB"
-        raise LabError(f"{task} takes {found}: {remedy}")
-
-
-def usable_cores() -> int:
-    """The number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:

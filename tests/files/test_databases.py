@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab import databases
-from attention_lab.databases import check_study, read_texts
 from attention_lab.errors import LabError
+from attention_lab.files import databases
+from attention_lab.files.databases import check_study, read_texts
 from attention_lab.loggers import mlflow
 
 RUN = "0" * 32

@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from attention_lab.errors import LabError, first_line
-from attention_lab.reading import open_regular, physical_memory
+from attention_lab.files.regular_files import open_regular
+from attention_lab.machine import physical_memory
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file

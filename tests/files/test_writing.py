@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab import writing
 from attention_lab.errors import LabError
+from attention_lab.files import writing
 
 
 def test_a_link_in_place_of_the_partial_file_is_not_followed(tmp_path: Path) -> None:

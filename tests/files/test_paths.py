@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab.paths import is_inside, short_path
+from attention_lab.files.paths import is_inside, short_path
 
 
 def test_a_path_is_inside_its_folder_whether_or_not_it_exists(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection
 from attention_lab.data.reading.image_codec import read_image
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
+from attention_lab.files.regular_files import open_regular, read_regular, read_up_to
+from attention_lab.files.run_files import ERROR, METRICS
 from attention_lab.inference.pretrained import pretrained
 from attention_lab.interruption.resume import find_last_checkpoint
 from attention_lab.interruption.resume_option import check_writable, expand_resume
-from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
-from attention_lab.run_files import ERROR, METRICS
 from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
 from attention_lab.runs.rates_by_example import read_rates_by_example
 from attention_lab.runs.recorded_failures import read_reason

@@ -1,0 +1,1 @@
+"""Reading and writing files, and what those of a run are called."""
