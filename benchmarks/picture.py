@@ -5,8 +5,8 @@ from functools import partial
 from math import nan
 
 from attention_lab.viz import to_png
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 from benchmarks.harness import Growth, Row
 
 _MOST_TICKS = 6

@@ -12,8 +12,8 @@ import attention_lab
 from attention_lab.tasks import Regression
 from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.viz import to_png
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 
 ROOT = Path(__file__).parents[1]
 NAMES = {

@@ -23,8 +23,8 @@ from attention_lab.leaderboard.settings import Setting, group_runs  # noqa: E402
 from attention_lab.runs.run_folder import find_runs  # noqa: E402
 from attention_lab.text_tables import markdown_table  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
-from attention_lab.viz.panels import Bubbles, Series  # noqa: E402
 from attention_lab.viz.plots import draw_panels  # noqa: E402
+from attention_lab.viz.plots.panels import Bubbles, Series  # noqa: E402
 from benchmarks.harness import Comparison, Row, measure  # noqa: E402
 from benchmarks.mechanisms import MECHANISMS, methods  # noqa: E402
 

@@ -12,8 +12,8 @@ from attention_lab.leaderboard.settings import Setting
 from attention_lab.leaderboard.tables import Section, count
 from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import Job
-from attention_lab.viz.panels import Bubbles, Lines
 from attention_lab.viz.plots import make_figure
+from attention_lab.viz.plots.panels import Bubbles, Lines
 
 NAN = math.nan
 

@@ -16,7 +16,8 @@ from attention_lab.interruption.resume import saved_configuration
 from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.runs.run_names import register_resolvers
 from attention_lab.untrusted.configuration import check_targets, check_values
-from attention_lab.untrusted.run_configuration import check_links, check_run
+from attention_lab.untrusted.folder_links import check_links
+from attention_lab.untrusted.run_configuration import check_run
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from attention_lab.viz.panels import Bubbles, Lines, Panel, Series
 from attention_lab.viz.plots import make_figure
+from attention_lab.viz.plots.panels import Bubbles, Lines, Panel, Series
 
 
 def axes_of(panel: Panel) -> Axes:

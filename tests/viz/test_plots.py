@@ -11,8 +11,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from attention_lab.viz.panels import COLOURS, Bubbles, Cells, Dot, Dots, Lines, Panel, Series
 from attention_lab.viz.plots import draw_panels, make_figure
+from attention_lab.viz.plots.panels import COLOURS, Bubbles, Cells, Dot, Dots, Lines, Panel, Series
 
 NAN = math.nan
 ROWS = [
@@ -254,7 +254,7 @@ def test_a_plot_looks_the_same_whatever_the_settings_of_matplotlib() -> None:
 def test_pyplot_stays_untouched() -> None:
     script = (
         "import sys\n"
-        "from attention_lab.viz.panels import Lines, Series\n"
+        "from attention_lab.viz.plots.panels import Lines, Series\n"
         "from attention_lab.viz.plots import draw_panels\n"
         "assert 'matplotlib' not in sys.modules\n"
         "draw_panels([Lines([Series('a', [1, 2], [1, 2])])])\n"

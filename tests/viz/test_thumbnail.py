@@ -8,8 +8,8 @@ from PIL import Image
 
 from attention_lab.viz import Heatmap, Overlay, draw_overlays, draw_thumbnail, to_png
 from attention_lab.viz.canvas import lightness
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 from attention_lab.viz.thumbnail import HEIGHT, WIDTH
 
 PAGES = {"white": (255, 255, 255), "dark": (48, 48, 48)}  # TensorBoard's two

@@ -15,8 +15,8 @@ from attention_lab.viz import Format, Heatmap, Overlay
 from attention_lab.viz.canvas import PALETTE
 from attention_lab.viz.cells import shades
 from attention_lab.viz.overlay import arrange_overlays
-from attention_lab.viz.panels import Bubbles, Cells, Dot, Dots, Lines, Series
 from attention_lab.viz.plots import plot_file
+from attention_lab.viz.plots.panels import Bubbles, Cells, Dot, Dots, Lines, Series
 from attention_lab.viz.vector import MOST_CELLS, heatmaps_file, overlays_file
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from attention_lab.commandline.version import versions
+from attention_lab.commandline.flags import versions
 
 LOGGER = "attention_lab.console"
 """The logger that conf/config.yaml sends only to the file."""

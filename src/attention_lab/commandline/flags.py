@@ -4,8 +4,9 @@ Hydra's own parser takes the options from one place only: those on the other sid
 """
 
 import re
+import sys
 from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -81,3 +82,23 @@ def _not_a_flag(argument: str) -> str:
     advice = option if "=" in option else "options as name=value"
     example = "" if "=" in option else ", such as seed=2"
     return f"{argument} is not a flag: write {advice}, without dashes{example}"
+
+
+def print_version() -> None:
+    """Print the versions and end the program if the command line contains `--version`."""
+    if "--version" not in sys.argv[1:]:
+        return
+    first, *others = versions(("attention-lab", "torch", "pytorch-lightning", "hydra-core"))
+    print(f"{first} ({', '.join(others)}, Python {sys.version.split()[0]})")
+    sys.exit(0)
+
+
+def versions(packages: Iterable[str]) -> Iterator[str]:
+    """Yield the name and version of each package, or that it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here, since it slows down the start
+
+    for package in packages:
+        try:
+            yield f"{package} {version(package)}"
+        except PackageNotFoundError:
+            yield f"{package} (not installed)"

@@ -112,7 +112,7 @@ def choose_stage(config: DictConfig) -> Stage:
     Raises:
         LabError: there is no such stage, or the configuration cannot work.
     """
-    from attention_lab.commandline.incompatible import check_combination, check_stage, check_theorem
+    from attention_lab.commandline.configuration_checks import check_combination, check_stage, check_theorem
 
     if config.stage not in STAGES:
         meant = meant_by("stage", str(config.stage))

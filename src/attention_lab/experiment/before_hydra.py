@@ -8,10 +8,9 @@ from hydra.core.config_store import ConfigStore
 from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.completion import check_completion, offer_choices
 from attention_lab.commandline.exit_errors import errors_in_one_line, shorten_reports
-from attention_lab.commandline.flags import flags_first
+from attention_lab.commandline.flags import flags_first, print_version
 from attention_lab.commandline.home_folders import with_home_folders
 from attention_lab.commandline.overrides import with_test_files
-from attention_lab.commandline.version import print_version
 from attention_lab.experiment import CHOICES
 from attention_lab.interruption.resume_option import check_writable, expand_resume
 

@@ -22,7 +22,7 @@ from attention_lab.files.regular_files import matches_in
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.runs.run_names import exclude_from_names
-from attention_lab.untrusted.run_configuration import MOST_FILES, OPENED, check_links
+from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
 MOST_JOBS = 100
 """A sweep's folder may have as many files as that many runs."""

@@ -15,7 +15,7 @@ from attention_lab.interruption.resume import AUTO
 from attention_lab.runs.checkpoint_paths import newest_run
 from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
-from attention_lab.untrusted.run_configuration import check_links
+from attention_lab.untrusted.folder_links import check_links
 
 
 def expand_resume(arguments: Sequence[str], conf: Path) -> list[str]:

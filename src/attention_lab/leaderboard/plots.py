@@ -11,8 +11,8 @@ from attention_lab.leaderboard.tables import Section
 from attention_lab.leaderboard.view import View
 from attention_lab.text_tables import metric_name
 from attention_lab.viz import Format
-from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines, Series
 from attention_lab.viz.plots import plot_file
+from attention_lab.viz.plots.panels import Bubbles, Dot, Dots, Lines, Series
 
 VERDICTS: Mapping[str, str] = {
     "best": "best",

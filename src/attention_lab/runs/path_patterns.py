@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_folder
-from attention_lab.untrusted.run_configuration import MOST_LEVELS
+from attention_lab.untrusted.folder_links import MOST_LEVELS
 
 
 def expand_paths(

@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from omegaconf import DictConfig, OmegaConf
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from attention_lab.commandline.incompatible import group_files
+from attention_lab.commandline.configuration_checks import group_files
 from attention_lab.commandline.overrides import as_text, parse_overrides, part_of
 from attention_lab.errors import LabError
 

@@ -9,7 +9,7 @@ from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.regression import RegressionData
-from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots.panels import Lines, Series
 
 
 class Curve(NamedTuple):

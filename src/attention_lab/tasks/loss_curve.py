@@ -4,8 +4,8 @@ from pathlib import Path
 
 from attention_lab.files.writing import write_atomically
 from attention_lab.viz import Format
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import plot_file
+from attention_lab.viz.plots.panels import Lines, Series
 
 TAG = "train/loss"
 

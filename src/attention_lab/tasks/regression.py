@@ -22,8 +22,8 @@ from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_ob
 from attention_lab.tasks.task import Task
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
-from attention_lab.viz.panels import Lines
 from attention_lab.viz.plots import plot_file
+from attention_lab.viz.plots.panels import Lines
 
 LIMIT = 100
 """The largest number of rows and of columns of weights to show."""

@@ -14,8 +14,8 @@ from attention_lab.attention import Constant, Mechanism, MultiHead, recording
 from attention_lab.attention.positions import Quadratic
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
-from attention_lab.viz.panels import Cells, Lines, Panel, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Cells, Lines, Panel, Series
 
 
 class Frame(NamedTuple):

@@ -17,8 +17,8 @@ from attention_lab.errors import LabError
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.sizes import TransductionSizes
 from attention_lab.theorems.finding import Figure, Finding, seeded
-from attention_lab.viz.panels import Lines, Panel, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Panel, Series
 
 SPECIAL = 4
 """Ids that are not symbols."""

@@ -12,8 +12,8 @@ from attention_lab.attention import Gumbel, Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
 from attention_lab.theorems.latent_key import Problem
-from attention_lab.viz.panels import Dot, Dots
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Dot, Dots
 
 P = TypeVar("P", Hard, Gumbel)
 

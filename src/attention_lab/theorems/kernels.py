@@ -20,8 +20,8 @@ from attention_lab.attention import (
 )
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 
 Array = npt.NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.recurrent_cells import LateLSTM
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
-from attention_lab.viz.panels import Cells, Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Cells, Lines, Series
 
 Network = Callable[[Tensor, int, int], Tensor]
 """Maps an input `[L, d]`, a position and a depth (layers, or steps of a cell) to the output `[d]` there."""

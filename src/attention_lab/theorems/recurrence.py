@@ -13,8 +13,8 @@ from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import linear_step
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 """Query, key and value, `[B, L, d]` each."""

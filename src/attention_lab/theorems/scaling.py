@@ -12,8 +12,8 @@ from torch import Tensor
 from attention_lab.attention import Dot, ScaledDot, Score, Softmax
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Figure, Finding, seeded
-from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots.panels import Lines, Series
 
 
 class Measure(NamedTuple):

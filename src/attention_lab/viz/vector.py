@@ -79,7 +79,7 @@ class _VectorPaper:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
 
-        from attention_lab.viz.labels import families
+        from attention_lab.viz.plots.text_placement import families
 
         with rc_context({"font.family": families()}):
             self.figure = Figure((width / _INCH, height / _INCH), dpi=_INCH)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.viz.labels import Bubble, End, fitted, name_ends
-from attention_lab.viz.panels import (
+from attention_lab.viz.plots.panels import (
     COLOURS,
     GRID,
     INK,
@@ -22,6 +21,7 @@ from attention_lab.viz.panels import (
     Lines,
     Series,
 )
+from attention_lab.viz.plots.text_placement import Bubble, End, fitted, name_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.font_manager import fontManager
 
-from attention_lab.viz.labels import families, fitted, spread_out
+from attention_lab.viz.plots.text_placement import families, fitted, spread_out
 
 
 @given(st.lists(st.floats(-10, 10), max_size=8).map(sorted), st.floats(0.01, 2))
