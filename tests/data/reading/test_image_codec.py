@@ -3,13 +3,15 @@
 import io
 import warnings
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image, TiffImagePlugin
+from PIL import ExifTags, Image, TiffImagePlugin
 
 from attention_lab.data.reading.image_codec import read_image
 from attention_lab.errors import LabError
@@ -101,3 +103,36 @@ def test_pixels_whose_white_is_unknown_are_rejected(kind: type[np.generic], tmp_
     Image.fromarray(np.ones((4, 4), kind)).save(tmp_path / "a.tif")
     with pytest.raises(LabError, match=r"a\.tif has pixels of 32 bits; save it with 8 or 16$"):
         read_image(tmp_path / "a.tif", 4, 2)
+
+
+UPRIGHT: dict[int, Callable[[Any], Any]] = {
+    1: lambda pixels: pixels,
+    2: np.fliplr,
+    3: lambda pixels: np.rot90(pixels, 2),
+    4: np.flipud,
+    5: np.transpose,
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: np.rot90(pixels, 2).T,
+    8: np.rot90,
+    9: lambda pixels: pixels,
+}
+"""How a photo is turned, by the orientation that its Exif data gives; 9 is none."""
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_a_photo_stands_upright(kind: str, orientation: int, tmp_path: Path) -> None:
+    """A camera saves the pixels as it was held, and how that was in the Exif data."""
+    pixels = np.full((40, 64), 255, dtype=np.uint8)
+    pixels[:20, :8] = 0
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    Image.fromarray(pixels).save(tmp_path / "x", kind, exif=exif, quality=100, lossless=True)
+    turned = UPRIGHT[orientation](pixels)
+    expected = 1 - torch.from_numpy(np.array(turned)) / 255
+    torch.testing.assert_close(read_image(tmp_path / "x", len(turned), 8), expected, atol=0.1, rtol=0)
+
+
+def test_damaged_exif_data_are_no_reason_to_reject_a_photo(tmp_path: Path) -> None:
+    (tmp_path / "x.jpg").write_bytes(_segments(b"Exif\0\0MM\0*\0\0\0\x08\xff\xff" + bytes(range(256))))
+    assert read_image(tmp_path / "x.jpg", 16, 4).shape == (16, 16)

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
@@ -44,6 +44,16 @@ LARGEST_HEADER = 1 << 22
 _HEADER_READS, _MOST_READS = 10_000, 300_000  # most reads of the header, and of all else
 _DAMAGED = (*BAD_VALUE_ERRORS, OSError, SyntaxError, EOFError, struct.error, zlib.error)  # Pillow raises all
 _TILE_SIDES = (322, 323)  # tags of a TIFF file
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What sets a photo upright, by the orientation in its Exif data."""
 
 
 class Images:
@@ -72,7 +82,7 @@ def whole_cells(image: Tensor, cell: int) -> Tensor:
 
 
 def read_image(path: Path, height: int, cell: int) -> Tensor:
-    """Read an image file in grey, with dark ink on light paper, scaled to `height` pixels.
+    """Read an image file in grey, with dark ink on light paper, upright, scaled to `height` pixels.
 
     Raises:
         LabError: the file is missing, not an image, too large or wide, or has pixels of 32 bits.
@@ -90,9 +100,14 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                 if max(file.width * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
                 _check_repeats(file, opened, path)
-                width = max(1, round(file.width * height / file.height))
+                orientation = _orientation(file)
+                sides = file.size[::-1] if orientation >= 5 else file.size
+                width = max(1, round(sides[0] * height / sides[1]))
                 _check_size(width, height, cell, path)
-                grey = _grey(file, path).resize((width, height), Image.Resampling.BOX)
+                grey = _grey(file, path)
+                if orientation > 1:
+                    grey = grey.transpose(_TURNS[orientation])
+                grey = grey.resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -159,6 +174,17 @@ def _tile_pixels(file: Image.Image) -> int:
     """The pixels of a tile of a TIFF image, which is decoded as a whole, however small the image; else 1."""
     sides = [getattr(file, "tag_v2", {}).get(tag, 1) for tag in _TILE_SIDES]
     return math.prod(side for side in sides if isinstance(side, int))
+
+
+def _orientation(file: Image.Image) -> int:
+    """How a photo lies, from 1 (upright) to 8; 1 if its Exif data do not say so."""
+    if file.format == "TIFF":  # Pillow turns these itself
+        return 1
+    try:
+        orientation = file.getexif().get(ExifTags.Base.Orientation)
+    except _DAMAGED:
+        return 1
+    return orientation if isinstance(orientation, int) and orientation in _TURNS else 1
 
 
 def _check_size(width: int, height: int, cell: int, path: Path) -> None:
