@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from pytorch_lightning.loggers import CSVLogger
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import blame_option, check_option_types, check_parts
+from attention_lab.experiment.build_errors import blame_option, check_option_types, check_part_options
 
 CODE = """
 class Score:
@@ -226,7 +226,7 @@ ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
 )
 def test_what_a_part_cannot_be_or_have(part: str, node: dict[str, Any], message: str) -> None:
     with pytest.raises(LabError, match=f"^{re.escape(message)}$"):
-        check_parts({part: node})
+        check_part_options({part: node})
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,6 @@ def test_what_a_part_cannot_be_or_have(part: str, node: dict[str, Any], message:
 def test_a_class_that_may_be_a_part_or_cannot_be_found_is_left_to_the_code_that_builds_it(
     target: str | None,
 ) -> None:
-    check_parts({"pooling": {"_target_": target}, "scoring": {"_target_": "my_package.Score", "size": 3}})
+    check_part_options(
+        {"pooling": {"_target_": target}, "scoring": {"_target_": "my_package.Score", "size": 3}}
+    )

@@ -9,8 +9,8 @@ from torch import nn
 
 from attention_lab.untrusted.optimizer_state import optimizer_state
 from attention_lab.untrusted.training_state import (
-    check_parts,
     check_random_states,
+    check_training_state,
     checkpointing_state,
     contains_path,
     initial_state,
@@ -102,7 +102,7 @@ def test_an_invalid_state_is_refused(changed: dict[str, Any], folder: Path) -> N
 
 def test_the_parts_of_a_checkpoint() -> None:
     good = {"callbacks": {}, "pytorch-lightning_version": "2.6.6", "epoch": 1, "global_step": 3}
-    check_parts(good)
+    check_training_state(good)
     for key, value in {
         "callbacks": None,
         "pytorch-lightning_version": "1.4.0",
@@ -110,7 +110,7 @@ def test_the_parts_of_a_checkpoint() -> None:
         "global_step": "x",
     }.items():
         with pytest.raises(ValueError, match="it"):
-            check_parts({**good, key: value})
+            check_training_state({**good, key: value})
 
 
 def test_no_paths_are_taken_from_another_run() -> None:

@@ -18,6 +18,10 @@ Chosen = int | slice | Sequence[int] | Tensor | None
 Index = slice | list[int]
 
 
+def _never() -> bool:
+    return False
+
+
 def indices(choice: object, option: str) -> Index | None:
     """A choice as a slice or a list of numbers; None for all.
 
@@ -108,7 +112,7 @@ class Recorder:
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
     selection: Selection = field(default_factory=Selection)
-    hidden: Callable[[], bool] = bool
+    hidden: Callable[[], bool] = _never
     queries: int = 0
     outer: "Recorder | None" = None
     thread: int = field(default_factory=threading.get_ident)
@@ -122,12 +126,12 @@ class Recorder:
         outer = [] if self.outer is None else self.outer.of_this_thread()
         return [self, *outer] if self.thread == threading.get_ident() else outer
 
-    def without(self, other: "Recorder") -> None:
+    def forget(self, other: "Recorder") -> None:
         """Forget a recorder around this one, whose recording has ended."""
         if self.outer is other:
             self.outer = other.outer
         elif self.outer is not None:
-            self.outer.without(other)
+            self.outer.forget(other)
 
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""

@@ -101,7 +101,7 @@ def _end_with(error: LabError | OmegaConfBaseException, config: DictConfig, fold
     with suppress(LabError, OSError):  # the disk may be full
         if is_rank_zero() and not in_sweep() and not started.has_started(folder):
             started.discard_new_folder(folder)
-        elif config.stage in run_folder.STAGES:
+        elif config.stage in run_folder.STAGES_WITH_METRICS:
             recorded_failures.record_failure(folder, error, reason)
     sys.exit(message)
 

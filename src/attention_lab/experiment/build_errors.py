@@ -73,7 +73,7 @@ def _targets(config: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def check_parts(config: Mapping[str, Any]) -> None:
+def check_part_options(config: Mapping[str, Any]) -> None:
     """Check that no part has a class of another one, or an option that the program would replace.
 
     Raises:

@@ -29,7 +29,7 @@ from attention_lab.tasks import Task
 from attention_lab.tasks.sequence_generation import check_sequences
 from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
+from attention_lab.untrusted.training_state import check_training_state, interrupted_epoch_state
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Start:
         if self.content is None:
             return
         with blame_checkpoint(self.path, lambda: False):
-            check_parts(self.content)
+            check_training_state(self.content)
         check_same_model(self.path, self.content[RECIPE], task.recipe)
 
 

@@ -20,7 +20,7 @@ from attention_lab.experiment.build import Config, check_devices, make_data, mak
 from attention_lab.experiment.build_errors import (
     blame_option,
     check_option_types,
-    check_parts,
+    check_part_options,
     checked_trainer_options,
 )
 from attention_lab.experiment.checkpoints import check_model_size
@@ -68,7 +68,7 @@ def fit(config: DictConfig) -> float | None:
             return finished.get("fit/best")
         start = find_starting_point(plain, folder)
         if not start.resuming:
-            check_parts(plain)
+            check_part_options(plain)
         check_devices(plain["trainer"])
         check_option_types(plain)
         data = make_data(plain)

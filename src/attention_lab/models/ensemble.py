@@ -44,7 +44,7 @@ class Ensemble(nn.Module):
 
     @property
     def all_members(self) -> list[TransductionModel]:
-        """All models."""
+        """The models of all directions: here the same as `members`."""
         return self.members
 
     @property

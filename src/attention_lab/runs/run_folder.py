@@ -44,7 +44,7 @@ MOST_OPTIONS = 2_000
 """Maximum number of options of a run, and of those given on its command line; hundreds are usual."""
 MOST_METRICS = 10_000
 """Maximum number of metrics of a run."""
-STAGES = ("fit", "test")
+STAGES_WITH_METRICS = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", CHECKPOINTS, EARLIER_LOGS, HEATMAPS, ".git"}
 
@@ -90,7 +90,7 @@ class Job:
     @property
     def has_metrics_stage(self) -> bool:
         """Whether its stage, fit or test, writes metrics."""
-        return self.config.get("stage", STAGES[0]) in STAGES
+        return self.config.get("stage", STAGES_WITH_METRICS[0]) in STAGES_WITH_METRICS
 
     @property
     def failed(self) -> bool:

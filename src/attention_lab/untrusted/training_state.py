@@ -32,7 +32,7 @@ PATHS = ("best_model_path", "kth_best_model_path", "last_model_path")
 _WORDS = 624  # words in the state of a Mersenne Twister
 
 
-def check_parts(checkpoint: Mapping[str, Any]) -> None:
+def check_training_state(checkpoint: Mapping[str, Any]) -> None:
     """Check that a checkpoint has the state of a training run.
 
     Raises:

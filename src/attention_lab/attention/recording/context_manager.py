@@ -120,7 +120,7 @@ def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
             if attention.record is recorder:
                 attention.record = recorder.outer
             elif attention.record is not None:  # a recording that began later has not ended yet
-                attention.record.without(recorder)
+                attention.record.forget(recorder)
 
 
 @contextmanager

@@ -47,8 +47,6 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """The context `[B, Q, H, dv]` by the mechanism in a module; by torch's kernel in one that has none.
 
-    Beside it the weights `[B, H, Q, K]`, before dropout, with the option `output_attentions`, else None.
-
     Args:
         module: the module that attends.
         query: `[B, H, Q, d]`.
@@ -61,6 +59,10 @@ def attend(
         is_causal: by default, what the module says.
         position_bias: added to the scores.
         options: whatever other functions need.
+
+    Returns:
+        The context, and with the option `output_attentions` the weights `[B, H, Q, K]` before dropout, else
+        None.
 
     Raises:
         ValueError: hard pooling with dropout, a window whose queries or keys are at unknown positions, or

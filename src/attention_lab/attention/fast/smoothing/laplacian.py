@@ -27,9 +27,9 @@ def laplacian_moments(
     bandwidth: float,
     orders: int,
 ) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
-    """Sums of `exp(-|u|) u^m` with each column, for m below `orders`, each row divided by `2^top`; and `top`.
+    """The sums of `exp(-|u|) u^m` with each column for m below `orders`, and a power of two for each row.
 
-    The arguments are those of `compact_moments`.
+    The arguments are those of `compact_moments`. Returns the sums divided by `2^top`, and `top`.
     """
     if own is None:
         before = torch.searchsorted(line, query, right=True) - 1
