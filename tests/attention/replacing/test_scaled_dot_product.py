@@ -65,6 +65,15 @@ def test_the_scaled_dot_product_leaves_a_model_as_it_is(name: str, shape: tuple[
         torch.testing.assert_close(found[part], one, atol=1e-5, rtol=1e-4, msg=part)
 
 
+@pytest.mark.parametrize("shape", [(0, 7), (3, 0), (2, 0, 7), (0,)])
+@pytest.mark.parametrize("name", ["plain", "causal", "grouped", "one head", "cross"])
+def test_nothing_to_attend_to_is_as_before(name: str, shape: tuple[int, ...]) -> None:
+    model, x = Model(CALLERS[name]), inputs(*shape)
+    expected = model(x)
+    replace_attention(model, SAME, inputs(*(size or 2 for size in shape)))
+    torch.testing.assert_close(model(x), expected)
+
+
 def _reference(
     module: Any,
     query: Tensor,

@@ -1,5 +1,6 @@
 """Tensors of any number of dimensions, as `scaled_dot_product_attention` takes them, in four."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -38,8 +39,10 @@ def in_four_dimensions(
     if query.is_nested or key.is_nested:
         raise TypeError("a mechanism does not take nested tensors: pad them")
     kept = 3 if grouped else 2  # heads of queries and keys may differ in number
-    lead = torch.broadcast_shapes(*(x.shape[:-kept] for x in (query, key, value)))  # type: ignore[no-untyped-call]
-    query, key, value = (x.expand(*lead, *x.shape[-kept:]) for x in (query, key, value))
+    shapes = [x.shape[:-kept] for x in (query, key, value)]
+    if not shapes[0] == shapes[1] == shapes[2]:
+        lead = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        query, key, value = (x.expand(*lead, *x.shape[-kept:]) for x in (query, key, value))
     shape = query.shape[:-2]
     if mask is not None:
         mask = mask.expand(*mask.shape[:-1], key.shape[-2])
@@ -52,5 +55,7 @@ def in_four_dimensions(
 
 
 def _folded(x: Tensor, grouped: bool) -> Tensor:
-    heads = x.shape[-3] if x.dim() > 3 or grouped else 1
-    return x.reshape(-1, heads, *x.shape[-2:])
+    if x.dim() == 4:
+        return x
+    *examples, heads = x.shape[:-2] if x.dim() > 3 or grouped else (*x.shape[:-2], 1)
+    return x.reshape(math.prod(examples), heads, *x.shape[-2:])  # no size is -1: another may be 0

@@ -69,7 +69,8 @@ def attend(
         attention.dropout.training = True  # the function drops weights in evaluation, too
     key = with_scale_of_model(attention, key, scale)
     memory = remember_groups(attention, key, value, mask, query.shape[1], causal=is_causal)
-    return grouped_attention(attention, query, memory, bias=bias).reshape(*given.shape, queries, -1)
+    context = grouped_attention(attention, query, memory, bias=bias)
+    return context.reshape(*given.shape, queries, value.shape[-1])
 
 
 def use_mechanism(module: nn.Module) -> None:
