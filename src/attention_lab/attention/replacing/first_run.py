@@ -8,7 +8,7 @@ from torch import nn
 
 from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
 from attention_lab.attention.recording.unobserved import compiled_method
-from attention_lab.attention.replacing import hugging_face, scaled_dot_product
+from attention_lab.attention.replacing import hugging_face, scaled_dot_product_calls
 from attention_lab.attention.replacing.calls import Calls
 from attention_lab.errors import first_line
 
@@ -41,7 +41,7 @@ def found_calls(model: nn.Module, inputs: Any) -> FoundCalls:
         _uncompiled(model),
         torch.no_grad(),
         hugging_face.noted_calls(model) as interface,
-        scaled_dot_product.noted_calls(model) as fused,
+        scaled_dot_product_calls.noted_calls(model) as fused,
     ):
         if inputs is not None:
             _run(model, inputs, "these inputs")

@@ -1,25 +1,25 @@
 """Mechanisms in modules that call `scaled_dot_product_attention`, as those of timm, diffusers and nanoGPT.
 
-Such a module gets a class derived from its own, whose forward pass runs in a `TorchFunctionMode` that
-computes the call by the mechanism. So no other code sees a changed function, and models can be compiled.
+Such a module gets a class derived from its own, whose methods run in a `TorchFunctionMode` that computes the
+call by the mechanism. So no other code sees a changed function, and models can be compiled.
 """
 
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
-from types import FrameType, FunctionType
+from functools import cache, wraps
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.multihead import grouped_attention, remember_groups
 from attention_lab.attention.recording.fused import plain_mask
-from attention_lab.attention.recording.site import CALL_MODULE
 from attention_lab.attention.replacing.attend import (
     check_first_key,
     mechanism_in,
@@ -27,14 +27,13 @@ from attention_lab.attention.replacing.attend import (
     visible_and_bias,
     with_scale_of_model,
 )
-from attention_lab.attention.replacing.calls import PART, Call, Calls, without_values
+from attention_lab.attention.replacing.calls import PART
 from attention_lab.attention.replacing.dimensions import in_four_dimensions
 from attention_lab.attention.windows import Global, LocalP
 
-_FUNCTION = F.scaled_dot_product_attention
-_NAME = _FUNCTION.__name__
-_OTHERS = Attention, nn.MultiheadAttention
-"""Classes that call the function, but are replaced in other ways or are ours."""
+FUNCTION = F.scaled_dot_product_attention
+NAME = FUNCTION.__name__
+_CHECKPOINT = inspect.unwrap(checkpoint).__code__
 
 
 def attend(
@@ -51,11 +50,15 @@ def attend(
     """The context `[..., Q, dv]` by the mechanism in a module, from the arguments of the function.
 
     Raises:
-        TypeError: nested tensors, or something that hides the mechanism has taken its place.
+        TypeError: nested tensors; or the mechanism is missing, or something that hides it is in its place.
         ValueError: hard pooling with dropout, or a window whose queries are at unknown positions.
     """
     attention = mechanism_in(module)
-    assert attention is not None
+    if attention is None:
+        raise TypeError(
+            f"{type(module).__name__} has no mechanism, as a copy may that its class makes in its own way: "
+            "replace its attention again"
+        )
     given = in_four_dimensions(query, key, value, plain_mask(attn_mask, query.device), grouped=enable_gqa)
     query, key, value = given.query, given.key, given.value
     mask, bias = visible_and_bias(given.mask)
@@ -76,27 +79,8 @@ def attend(
 def use_mechanism(module: nn.Module) -> None:
     """Let a module attend by its mechanism."""
     kind: Any = type(module)
-    if not issubclass(kind, _WithMechanism):
+    if not issubclass(kind, WithMechanism):
         module.__class__ = _with_mechanism(kind)
-
-
-@contextmanager
-def noted_calls(model: nn.Module) -> Iterator[Calls]:
-    """The calls of the function by modules of a model that runs inside, those of mechanisms included."""
-    calls = Calls({}, [])
-    changed: list[tuple[Any, type[_WithMechanism]]] = [
-        (one, type(one)) for one in model.modules() if isinstance(one, _WithMechanism)
-    ]
-    for one, kind in changed:
-        one.__class__ = kind.original
-    try:
-        with _Noting(model) as mode:
-            yield calls
-        calls.last.update(mode.calls)
-        calls.missed.extend(one for one in model.modules() if _would_call(one) and one not in mode.calls)
-    finally:
-        for one, kind in changed:
-            one.__class__ = kind
 
 
 def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | None, causal: bool) -> None:
@@ -104,20 +88,43 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
         return
     if queries != keys and not causal:
         raise ValueError(
-            f"{type(attention.window).__name__} needs the positions of the queries, which {_NAME} does not "
+            f"{type(attention.window).__name__} needs the positions of the queries, which {NAME} does not "
             "tell if there are more keys or fewer: replace only attentions with as many, by their names"
         )
     if isinstance(attention.window, LocalP):
         check_first_key(queries, keys, mask, None)
 
 
+def methods_that_call(kind: type[nn.Module]) -> list[str]:
+    """The names of the methods of a class, or of its bases, whose code names the function."""
+    methods = [(name, part) for one in kind.__mro__ for name, part in vars(one).items()]
+    return [name for name, part in methods if isinstance(part, FunctionType) and NAME in _names_in(part)]
+
+
+def _names_in(method: FunctionType) -> Iterator[str]:
+    """The names in the code of a method, and in the functions inside it."""
+    pending = [getattr(inspect.unwrap(method), "__code__", None)]
+    while pending:
+        code = pending.pop()
+        if isinstance(code, CodeType):
+            yield from code.co_names
+            pending.extend(code.co_consts)
+
+
 class _Mode(TorchFunctionMode):
-    """Computes the calls by the mechanism of a module."""
+    """Computes the calls by the mechanism of a module.
+
+    Attributes:
+        module: the module.
+        calls: the number of calls.
+        paused: whether a module inside this one attends now, whose mechanism may call the function.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
         self.calls = 0
+        self.paused = False
 
     def __torch_function__(
         self,
@@ -128,13 +135,61 @@ class _Mode(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.unflatten:  # the compiler does not follow the `super()` in this one method
             return args[0].unflatten(*args[1:], **kwargs or {})
-        if func is not _FUNCTION:
+        if func is not FUNCTION or self.paused:
             return func(*args, **kwargs or {})
         self.calls += 1
-        return attend(self.module, *args, **kwargs or {})
+        _check_checkpoint(self.module)
+        outer = _modes()
+        for one in outer:
+            one.paused = True
+        try:
+            return attend(self.module, *args, **kwargs or {})
+        finally:
+            for one in outer:
+                one.paused = False
 
 
-class _WithMechanism(nn.Module):
+def _modes() -> list[_Mode]:
+    """The active modes of this kind, the innermost last."""
+    active = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return [one for one in active if isinstance(one, _Mode)]
+
+
+def _check_checkpoint(module: nn.Module) -> None:
+    """Reject a checkpoint between a method and its call: the backward pass would call outside the mode."""
+    frame: FrameType | None = None if torch.compiler.is_compiling() else sys._getframe()
+    while frame is not None and frame.f_code is not _BY_MECHANISM:
+        if frame.f_code is _CHECKPOINT:
+            raise ValueError(
+                f"{type(module).__name__} checkpoints its attention alone, which the backward pass would "
+                "compute again without the mechanism: checkpoint the module as a whole"
+            )
+        frame = frame.f_back
+
+
+def _by_mechanism(
+    module: nn.Module, name: str, method: Callable[..., Any], /, *args: Any, **options: Any
+) -> Any:
+    """Call a method of a module in the mode, which its forward pass may have begun already."""
+    forward = name == "forward"
+    if not forward and any(one.module is module for one in _modes()[-1:]):
+        return method(*args, **options)
+    mode = _Mode(module)
+    with mode:
+        result = method(*args, **options)
+    if mode.calls > 1 or (forward and mode.calls == 0):
+        run = "a forward pass" if forward else f"`{name}`"
+        raise ValueError(
+            f"{type(module).__name__} has called {NAME} {mode.calls} times in {run}, "
+            "and not once, as when its attention was replaced"
+        )
+    return result
+
+
+_BY_MECHANISM = inspect.unwrap(_by_mechanism).__code__
+
+
+class WithMechanism(nn.Module):
     """A module that attends by its mechanism.
 
     Attributes:
@@ -143,94 +198,55 @@ class _WithMechanism(nn.Module):
 
     original: type[nn.Module]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Not that of the original class, which may keep a list of its subclasses."""
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The forward pass of the module.
 
         Raises:
             ValueError: the module has not called the function exactly once, so it may have attended without
-                its mechanism, or twice with the same one.
+                its mechanism, or twice with the same one; or it checkpoints the call.
         """
-        mode = _Mode(self)
-        with mode:
-            result = super().forward(*args, **kwargs)
-        if mode.calls != 1:
-            raise ValueError(
-                f"{type(self).__name__} has called {_NAME} {mode.calls} times in a forward pass, "
-                "and not once, as when its attention was replaced"
-            )
-        return result
+        return _by_mechanism(self, "forward", super().forward, *args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         reduced: Any = super().__reduce_ex__(protocol)
-        return _made, (self.original,), *reduced[2:]
+        make, args, *state = reduced
+        args = tuple(self.original if one is type(self) else one for one in args)
+        return _made, (make, args, getattr(self, PART, None)), *state
 
 
 @cache
-def _with_mechanism(original: Any) -> type[_WithMechanism]:
+def _with_mechanism(original: Any) -> type[WithMechanism]:
     """A class derived from another one, with its name."""
     copied = {name: getattr(original, name) for name in ("__module__", "__qualname__", "__doc__")}
-    bases = _WithMechanism, original
-    kind: type[_WithMechanism] = type(original)(original.__name__, bases, {**copied, "original": original})
+    own = {name: inspect.getattr_static(original, name) for name in methods_that_call(original)}
+    methods = {
+        name: _attending(name, method)
+        for name, method in own.items()
+        if isinstance(method, FunctionType) and name != "forward" and not name.startswith("__")
+    }
+    bases = WithMechanism, original
+    parts = {**copied, **methods, "original": original}
+    kind: type[WithMechanism] = type(original)(original.__name__, bases, parts)
     return kind
 
 
-def _made(original: Any) -> nn.Module:
-    kind = _with_mechanism(original)
-    return kind.__new__(kind)
+def _attending(name: str, method: FunctionType) -> Callable[..., Any]:
+    """A method, in the mode also where it is not called by the forward pass."""
+
+    @wraps(method)
+    def attending(self: nn.Module, /, *args: Any, **options: Any) -> Any:
+        return _by_mechanism(self, name, method, self, *args, **options)
+
+    return attending
 
 
-class _Noting(TorchFunctionMode):
-    """Notes the calls of the function by modules of a model, the last of each."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.calls: dict[nn.Module, Call] = {}
-        self.modules = set(model.modules())
-        self.frames: dict[nn.Module, FrameType] = {}
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        if func is _FUNCTION:
-            self._note(*args, **kwargs or {})
-        return func(*args, **kwargs or {})
-
-    def _note(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any) -> None:
-        frame = sys._getframe()
-        while frame.f_code is not CALL_MODULE or frame.f_locals["self"] not in self.modules:
-            if frame.f_back is None:
-                return
-            frame = frame.f_back
-        module = frame.f_locals["self"]
-        if isinstance(module, _OTHERS):
-            return
-        again = self.frames.get(module) is frame
-        self.frames[module] = frame  # kept, so that no other call has the same
-        given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False))
-        reason = _reason_against(module, again)
-        self.calls[module] = Call(without_values(given.query), given.key.shape[-1], reason)
-
-
-def _reason_against(module: nn.Module, again: bool) -> str | None:
-    kind = type(module).__name__
-    if again:
-        return f"{kind} calls {_NAME} several times in a forward pass, but can have only one mechanism"
-    if "forward" in vars(module):
-        return f"the forward method of a {kind} is replaced already, as accelerate does"
-    for name, part in module.named_modules():
-        if isinstance(part, _OTHERS) and name.rpartition(".")[2] != PART:
-            return f"{kind} calls {_NAME} and contains {name}, whose calls cannot be told from its own"
-    return None
-
-
-def _would_call(module: nn.Module) -> bool:
-    """Whether the code of a module's class names the function."""
-    if isinstance(module, _OTHERS):
-        return False
-    methods = [part for kind in type(module).__mro__ for part in vars(kind).values()]
-    functions = [inspect.unwrap(one) for one in methods if isinstance(one, FunctionType)]
-    return any(_NAME in one.__code__.co_names for one in functions if isinstance(one, FunctionType))
+def _made(make: Callable[..., Any], args: tuple[Any, ...], mechanism: Attention | None) -> nn.Module:
+    """A copy of a module, made as its own class does; what that leaves out, the state, comes later."""
+    module: nn.Module = make(*args)
+    use_mechanism(module)
+    if "_modules" in vars(module) and mechanism is not None:
+        setattr(module, PART, mechanism)
+    return module

@@ -1,0 +1,98 @@
+"""Which modules of a model call `scaled_dot_product_attention`, as seen in a run."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+
+from attention_lab.attention.attention import Attention
+from attention_lab.attention.recording.site import CALL_MODULE
+from attention_lab.attention.replacing.calls import PART, Call, Calls, without_values
+from attention_lab.attention.replacing.dimensions import in_four_dimensions
+from attention_lab.attention.replacing.scaled_dot_product import (
+    FUNCTION,
+    NAME,
+    WithMechanism,
+    methods_that_call,
+)
+
+_OTHERS = Attention, nn.MultiheadAttention
+"""Classes that call the function, but are replaced in other ways or are ours."""
+
+
+@contextmanager
+def noted_calls(model: nn.Module) -> Iterator[Calls]:
+    """The calls of the function by modules of a model that runs inside, those of mechanisms included."""
+    calls = Calls({}, [])
+    changed: list[tuple[Any, type[WithMechanism]]] = [
+        (one, type(one)) for one in model.modules() if isinstance(one, WithMechanism)
+    ]
+    for one, kind in changed:
+        one.__class__ = kind.original
+    try:
+        with _Noting(model) as mode:
+            yield calls
+        calls.last.update(mode.calls)
+        calls.missed.extend(one for one in model.modules() if _would_call(one) and one not in mode.calls)
+    finally:
+        for one, kind in changed:
+            one.__class__ = kind
+
+
+class _Noting(TorchFunctionMode):
+    """Notes the calls of the function by modules of a model, the last of each."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.calls: dict[nn.Module, Call] = {}
+        self.modules = set(model.modules())
+        self.frames: dict[nn.Module, FrameType] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is FUNCTION:
+            self._note(*args, **kwargs or {})
+        return func(*args, **kwargs or {})
+
+    def _note(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any) -> None:
+        frame = sys._getframe()
+        while frame.f_code is not CALL_MODULE or frame.f_locals["self"] not in self.modules:
+            if frame.f_back is None:
+                return
+            frame = frame.f_back
+        module = frame.f_locals["self"]
+        if isinstance(module, _OTHERS):
+            return
+        again = self.frames.get(module) is frame
+        self.frames[module] = frame  # kept, so that no other call has the same
+        given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False))
+        reason = _reason_against(module, again)
+        self.calls[module] = Call(without_values(given.query), given.key.shape[-1], reason)
+
+
+def _reason_against(module: nn.Module, again: bool) -> str | None:
+    kind = type(module).__name__
+    if again:
+        return f"{kind} calls {NAME} several times in a forward pass, but can have only one mechanism"
+    if "forward" in vars(module):
+        return f"the forward method of a {kind} is replaced already, as accelerate does"
+    if isinstance(module, fx.GraphModule):
+        return f"a {kind} is generated code: replace the attention of the model that it is made from"
+    for name, part in module.named_modules():
+        if isinstance(part, _OTHERS) and name.rpartition(".")[2] != PART:
+            return f"{kind} calls {NAME} and contains {name}, whose calls cannot be told from its own"
+    return None
+
+
+def _would_call(module: nn.Module) -> bool:
+    """Whether the code of a module's class names the function."""
+    return not isinstance(module, _OTHERS) and bool(methods_that_call(type(module)))
