@@ -143,6 +143,17 @@ def test_other_code_sees_the_same_model() -> None:
     }
 
 
+@pytest.mark.parametrize("around", ["autocast", "inference"])
+def test_new_parameters_can_be_trained_like_those_of_the_model(around: str) -> None:
+    model, x = Model(), inputs(3, 7)
+    with torch.autocast("cpu", torch.bfloat16) if around == "autocast" else torch.inference_mode():
+        new = replace_attention(model, MECHANISMS["additive"], x)
+    for attention in new.values():
+        assert {one.dtype for one in attention.parameters()} == {torch.float32}
+    model(x).sum().backward()
+    assert all(one.grad is not None for one in model.parameters())
+
+
 COPIES: dict[str, Callable[[nn.Module], nn.Module]] = {
     "copied": copy.deepcopy,
     "pickled": lambda model: pickle.loads(pickle.dumps(model)),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention, Mechanism
+from attention_lab.attention.fast.precision import autocast_dtype
 
 PART = "mechanism"
 """The name of the new attention in its module."""
@@ -41,6 +42,11 @@ class Calls(NamedTuple):
     missed: list[nn.Module]
 
 
-def without_values(x: Tensor) -> Tensor:
-    """A tensor of the same shape, device and precision that takes no memory."""
-    return x.new_empty(()).expand(x.shape)
+def without_values(x: Tensor, module: nn.Module) -> Tensor:
+    """A tensor of the same shape and device that takes no memory.
+
+    It has the same precision, or under autocast, which lowers that of a computation only, that of the module.
+    """
+    kept = [one.dtype for one in module.parameters() if one.is_floating_point()]
+    dtype = kept[0] if kept and autocast_dtype(x) == x.dtype else x.dtype
+    return x.new_empty((), dtype=dtype).expand(x.shape)

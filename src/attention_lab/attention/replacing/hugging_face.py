@@ -160,5 +160,5 @@ def _probe(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any
 ) -> tuple[Tensor, None]:
     """Note the call of a module; the context is zero."""
-    _found[module] = Call(without_values(query), key.shape[-1], reason_against(module, options))
+    _found[module] = Call(without_values(query, module), key.shape[-1], reason_against(module, options))
     return value.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[-1]), None

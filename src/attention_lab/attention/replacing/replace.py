@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from attention_lab.argument_checks import kind_of
@@ -87,10 +88,11 @@ def replace_attention(
     check_mechanism(mechanism)
     chosen = ChosenModules("replace_attention", names, dict(model.named_modules()))
     found = found_calls(model, inputs)
-    replacements = [
-        *_in_torch(model, mechanism, chosen),
-        *_in_calls(model, mechanism, chosen, found, inputs),
-    ]
+    with torch.inference_mode(False):  # what is made in it cannot be trained
+        replacements = [
+            *_in_torch(model, mechanism, chosen),
+            *_in_calls(model, mechanism, chosen, found, inputs),
+        ]
     if not replacements:
         where = "" if names is None else f" in {', '.join(names) or 'no modules'}"
         raise ValueError(

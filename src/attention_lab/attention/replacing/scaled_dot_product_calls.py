@@ -76,7 +76,7 @@ class _Noting(TorchFunctionMode):
         self.frames[module] = frame  # kept, so that no other call has the same
         given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False))
         reason = _reason_against(module, again)
-        self.calls[module] = Call(without_values(given.query), given.key.shape[-1], reason)
+        self.calls[module] = Call(without_values(given.query, module), given.key.shape[-1], reason)
 
 
 def _reason_against(module: nn.Module, again: bool) -> str | None:
