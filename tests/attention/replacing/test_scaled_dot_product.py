@@ -143,6 +143,29 @@ def test_other_code_sees_the_same_model() -> None:
     }
 
 
+class InBlocks(Caller):
+    """Attends in blocks of positions; the dimension of heads is before theirs, as in NesT and Hiera."""
+
+    num_heads = HEADS
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+        options = {"attn_mask": torch.arange(query.shape[2])[:, None, None] < 2} if self.training else {}
+        return super().attend(query, key, value, **options).transpose(1, 2)
+
+
+@pytest.mark.parametrize("mechanism", ["additive", "sparsemax"])
+def test_the_dimension_of_heads_has_their_number(mechanism: str) -> None:
+    x = inputs(3, 2, 7)
+    blocks, plain = Model(InBlocks).eval(), Model(Caller).eval()
+    replace_attention(blocks, MECHANISMS[mechanism], x)
+    replace_attention(plain, MECHANISMS[mechanism], x)
+    blocks.load_state_dict(plain.state_dict())
+    for one in (x, inputs(2, 5, 3)):
+        torch.testing.assert_close(blocks(one), plain(one))
+    torch.testing.assert_close(blocks.train()(x), plain(x))  # the mask hides no key of these two blocks
+
+
 @pytest.mark.parametrize("around", ["autocast", "inference"])
 def test_new_parameters_can_be_trained_like_those_of_the_model(around: str) -> None:
     model, x = Model(), inputs(3, 7)

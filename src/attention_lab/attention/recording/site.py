@@ -83,10 +83,15 @@ class Site:
         return next(self._numbers_of_heads(), None)
 
     def _numbers_of_heads(self) -> Iterator[int]:
-        for name in _NAMES_OF_HEADS:
-            heads = getattr(self.module, name, getattr(self.module, f"_{name}", None))
-            if isinstance(heads, int) and heads > 0:
-                yield heads
+        return numbers_of_heads(self.module)
+
+
+def numbers_of_heads(module: nn.Module) -> Iterator[int]:
+    """The numbers of heads of a module, by the names that models give them."""
+    for name in _NAMES_OF_HEADS:
+        heads = getattr(module, name, getattr(module, f"_{name}", None))
+        if isinstance(heads, int) and heads > 0:
+            yield heads
 
 
 def first_argument(frame: FrameType) -> object:

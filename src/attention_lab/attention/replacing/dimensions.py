@@ -15,7 +15,8 @@ class FourDimensions(NamedTuple):
         key: `[B, G, K, d]`.
         value: `[B, G, K, dv]`.
         mask: boolean, True = attend, or added to the scores: `[B | 1, H | 1, Q | 1, K]`.
-        shape: the sizes of the context before `[Q, dv]`.
+        shape: the sizes of the context before `[Q, dv]`, that of the heads last.
+        heads: which of those it was in the call; None if it was the last.
     """
 
     query: Tensor
@@ -23,15 +24,28 @@ class FourDimensions(NamedTuple):
     value: Tensor
     mask: Tensor | None
     shape: torch.Size
+    heads: int | None
+
+    def restored(self, context: Tensor) -> Tensor:
+        """The context `[B, H, Q, dv]` in the dimensions of the call."""
+        context = context.reshape(*self.shape, *context.shape[-2:])
+        return context if self.heads is None else context.movedim(-3, self.heads)
 
 
 def in_four_dimensions(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, grouped: bool = False
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    grouped: bool = False,
+    heads: int | None = None,
 ) -> FourDimensions:
     """Broadcast and fold the dimensions before the last two.
 
-    The last of them is the one of the heads. If there is only one, it is that of the examples, unless the
-    call is for grouped heads.
+    If there is only one, it is that of the examples, unless the call is for grouped heads. If there are more
+    than two, that of the heads is the only one after the first that has their number, if it is known; else it
+    is the last, as it is with two.
 
     Raises:
         TypeError: nested tensors.
@@ -44,14 +58,25 @@ def in_four_dimensions(
         lead = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
         query, key, value = (x.expand(*lead, *x.shape[-kept:]) for x in (query, key, value))
     shape = query.shape[:-2]
+    place = None if grouped or len(shape) < 3 else _place_of_heads(shape, heads)
     if mask is not None:
         mask = mask.expand(*mask.shape[:-1], key.shape[-2])
         if len(shape) == 2:  # as nearly always: broadcast later
             mask = mask[(None,) * (4 - mask.dim())]
         else:
-            mask = _folded(mask.expand(*shape, *mask.shape[-2:]), grouped)
+            mask = mask.expand(*shape, *mask.shape[-2:])
+            mask = _folded(mask if place is None else mask.movedim(place, -3), grouped)
+    if place is not None:
+        query, key, value = (x.movedim(place, -3) for x in (query, key, value))
+        shape = query.shape[:-2]
     query, key, value = (_folded(x, grouped) for x in (query, key, value))
-    return FourDimensions(query, key, value, mask, shape)
+    return FourDimensions(query, key, value, mask, shape, place)
+
+
+def _place_of_heads(shape: torch.Size, heads: int | None) -> int | None:
+    """The dimension of heads, as that of blocks may be after it; None if it is the last."""
+    places = [place for place in range(1, len(shape)) if shape[place] == heads]
+    return places[0] if len(places) == 1 and places[0] < len(shape) - 1 else None
 
 
 def _folded(x: Tensor, grouped: bool) -> Tensor:

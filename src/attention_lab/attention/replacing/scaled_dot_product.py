@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.multihead import grouped_attention, remember_groups
 from attention_lab.attention.recording.fused import plain_mask
+from attention_lab.attention.recording.site import numbers_of_heads
 from attention_lab.attention.replacing.attend import (
     check_first_key,
     mechanism_in,
@@ -59,7 +60,9 @@ def attend(
             f"{type(module).__name__} has no mechanism, as a copy may that its class makes in its own way: "
             "replace its attention again"
         )
-    given = in_four_dimensions(query, key, value, plain_mask(attn_mask, query.device), grouped=enable_gqa)
+    attn_mask = plain_mask(attn_mask, query.device)
+    heads = next(numbers_of_heads(module), None) if query.dim() > 4 else None
+    given = in_four_dimensions(query, key, value, attn_mask, grouped=enable_gqa, heads=heads)
     query, key, value = given.query, given.key, given.value
     mask, bias = visible_and_bias(given.mask)
     queries = query.shape[2]
@@ -72,8 +75,7 @@ def attend(
         attention.dropout.training = True  # the function drops weights in evaluation, too
     key = with_scale_of_model(attention, key, scale)
     memory = remember_groups(attention, key, value, mask, query.shape[1], causal=is_causal)
-    context = grouped_attention(attention, query, memory, bias=bias)
-    return context.reshape(*given.shape, queries, value.shape[-1])
+    return given.restored(grouped_attention(attention, query, memory, bias=bias))
 
 
 def use_mechanism(module: nn.Module) -> None:

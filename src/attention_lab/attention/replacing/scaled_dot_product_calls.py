@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.recording.site import CALL_MODULE
+from attention_lab.attention.recording.site import CALL_MODULE, numbers_of_heads
 from attention_lab.attention.replacing.calls import PART, Call, Calls, without_values
 from attention_lab.attention.replacing.dimensions import in_four_dimensions
 from attention_lab.attention.replacing.scaled_dot_product import (
@@ -74,7 +74,8 @@ class _Noting(TorchFunctionMode):
             return
         again = self.frames.get(module) is frame
         self.frames[module] = frame  # kept, so that no other call has the same
-        given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False))
+        heads = next(numbers_of_heads(module), None)
+        given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False), heads=heads)
         reason = _reason_against(module, again)
         self.calls[module] = Call(without_values(given.query, module), given.key.shape[-1], reason)
 
