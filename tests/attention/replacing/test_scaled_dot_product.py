@@ -68,6 +68,8 @@ def test_the_scaled_dot_product_leaves_a_model_as_it_is(name: str, shape: tuple[
 @pytest.mark.parametrize("shape", [(0, 7), (3, 0), (2, 0, 7), (0,)])
 @pytest.mark.parametrize("name", ["plain", "causal", "grouped", "one head", "cross"])
 def test_nothing_to_attend_to_is_as_before(name: str, shape: tuple[int, ...]) -> None:
+    if name == "one head" and len(shape) == 3:
+        shape = (2, 7, 0)  # else it would have no heads, for which PyTorch 2.11 crashes
     model, x = Model(CALLERS[name]), inputs(*shape)
     expected = model(x)
     replace_attention(model, SAME, inputs(*(size or 2 for size in shape)))
