@@ -66,6 +66,11 @@ from attention_lab.untrusted.run_configuration import check_run
             )
         ),
         (
+            "logger.csv._target_",
+            "attention_lab.loggers.RunLogger",
+            "names 'attention_lab.loggers.RunLogger', which is not part of attention-lab: it is not loaded",
+        ),
+        (
             "callbacks.checkpoint._target_",
             "attention_lab.callbacks.Pruning",
             "names 'attention_lab.callbacks.P",

@@ -29,7 +29,7 @@ _LISTED = {
     "callbacks": r"pytorch_lightning\.callbacks\.(?:EarlyStopping|LearningRateMonitor|ModelCheckpoint)"
     r"|attention_lab\.callbacks\.(?!Pruning)[A-Z]\w*",
     "logger": r"pytorch_lightning\.loggers\.CSVLogger"
-    r"|attention_lab\.loggers\.[A-Z]\w*",
+    r"|attention_lab\.loggers\.[A-Z]\w*RunLogger",
     "optimizer": r"torch\.optim\.(?!Optimizer$)[A-Z]\w*",
     "schedule": r"attention_lab\.tasks\.schedules\.(?:constant|cosine|inverse_sqrt)",
 }
