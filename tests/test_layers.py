@@ -28,16 +28,8 @@ class Rules(NamedTuple):
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
-    *(
-        "argument_checks",
-        "console_text",
-        "constructor_options",
-        "distributed",
-        "errors",
-        "files",
-        "lazy_names",
-    ),
-    *("lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
+    *("argument_checks", "console_text", "constructor_options", "distributed", "errors", "files"),
+    *("lazy_names", "lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 SUBPACKAGES = {

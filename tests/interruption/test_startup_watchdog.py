@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,17 @@ def observer(other) -> _Observer:
     return _Observer(os.getpid(), [other])
 
 
+@contextmanager
+def _starting(process: "subprocess.Popen[bytes]", folder: Path) -> Iterator[DeferredSignals]:
+    """A run that is starting, with another process."""
+    with (
+        raise_on_signals(),
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [process], folder),
+    ):
+        yield deferred
+
+
 def _wait(codes: list[int], seconds: float = 20) -> list[int]:
     end = time.monotonic() + seconds
     while not codes and time.monotonic() < end:
@@ -73,11 +84,7 @@ def _wait(codes: list[int], seconds: float = 20) -> list[int]:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_path: Path) -> None:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    with (
-        raise_on_signals(),
-        DeferredSignals() as deferred,
-        StartupWatchdog(deferred, lambda: [other], tmp_path),
-    ):
+    with _starting(other, tmp_path) as deferred:
         os.kill(os.getpid(), signum)
         assert _wait(codes) == [128 + signum]
         assert deferred.signum == signum
@@ -91,11 +98,7 @@ def test_lightning_does_not_kill_the_first_process_before_it_has_reported(
     signalled: bool, codes, other, observer, tmp_path: Path
 ) -> None:
     """`timeout` stops all processes at once, and Lightning's observer may look at any time after that."""
-    with (
-        raise_on_signals(),
-        DeferredSignals() as deferred,
-        StartupWatchdog(deferred, lambda: [other], tmp_path),
-    ):
+    with _starting(other, tmp_path):
         time.sleep(5 * startup_watchdog.TICK)
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -109,11 +112,7 @@ def test_lightning_does_not_kill_the_first_process_before_it_has_reported(
 def test_lightning_watches_the_processes_of_a_run_that_has_started(
     codes, other, observer, tmp_path: Path
 ) -> None:
-    with (
-        raise_on_signals(),
-        DeferredSignals() as deferred,
-        StartupWatchdog(deferred, lambda: [other], tmp_path),
-    ):
+    with _starting(other, tmp_path) as deferred:
         time.sleep(5 * startup_watchdog.TICK)
         deferred.start_training()
         time.sleep(5 * startup_watchdog.TICK)
@@ -124,11 +123,7 @@ def test_lightning_watches_the_processes_of_a_run_that_has_started(
 
 
 def test_a_signal_just_before_training_starts_is_left_to_the_guard(codes, other, tmp_path: Path) -> None:
-    with (
-        raise_on_signals(),
-        DeferredSignals() as deferred,
-        StartupWatchdog(deferred, lambda: [other], tmp_path),
-    ):
+    with _starting(other, tmp_path) as deferred:
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         signal.raise_signal(signal.SIGTERM)
         deferred.start_training()

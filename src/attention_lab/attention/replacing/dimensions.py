@@ -43,9 +43,9 @@ def in_four_dimensions(
 ) -> FourDimensions:
     """Broadcast and fold the dimensions before the last two.
 
-    If there is only one, it is that of the examples, unless the call is for grouped heads. If there are more
-    than two, that of the heads is the only one after the first that has their number, if it is known; else it
-    is the last, as it is with two.
+    The heads are in the last of these dimensions. If there is only one, it holds the examples instead, unless
+    the call is for grouped heads. If there are three or more, and exactly one of them after the first has the
+    known number of heads as its size, the heads are in that one.
 
     Raises:
         TypeError: nested tensors.

@@ -172,7 +172,7 @@ def _check_checkpoint(module: nn.Module) -> None:
 def _by_mechanism(
     module: nn.Module, name: str, method: Callable[..., Any], /, *args: Any, **options: Any
 ) -> Any:
-    """Call a method of a module in the mode, which its forward pass may have begun already."""
+    """Call a method of a module inside its `_Mode`, unless its forward pass has already entered one."""
     forward = name == "forward"
     if not forward and any(one.module is module for one in _modes()[-1:]):
         return method(*args, **options)
