@@ -29,11 +29,11 @@ MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 
 _SAVE = "; save the file with the encoding UTF-8"
-_FOUND = {
-    codecs.BOM_UTF16_LE: f", but UTF-16{_SAVE}",
-    codecs.BOM_UTF16_BE: f", but UTF-16{_SAVE}",
-    b"\x1f\x8b": ", but compressed by gzip; unpack it first",
-    b"PK\3\4": ", but a ZIP archive or a spreadsheet; save its text as a file of its own",
+_OTHER_FORMATS = {
+    codecs.BOM_UTF16_LE: f"UTF-16{_SAVE}",
+    codecs.BOM_UTF16_BE: f"UTF-16{_SAVE}",
+    b"\x1f\x8b": "compressed by gzip; unpack it first",
+    b"PK\3\4": "a ZIP archive or a spreadsheet; save its text as a file of its own",
 }
 """What a file is instead of UTF-8, and what to do, by its first bytes."""
 
@@ -67,12 +67,14 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
 
 def decode_text(content: bytes, path: str) -> str:
     """Decode a file's content as text; see `read_text`. Raises LabError, naming `path`."""
+    for start, found in _OTHER_FORMATS.items():
+        if content.startswith(start):
+            raise LabError(f"{path}: not UTF-8, but {found}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        found = next((text for start, text in _FOUND.items() if content.startswith(start)), _SAVE)
-        raise LabError(f"{path}:{line}: not UTF-8{found}") from None
+        raise LabError(f"{path}:{line}: not UTF-8{_SAVE}") from None
     if not text.strip():
         raise LabError(f"{path}: the file is empty")
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
