@@ -38,14 +38,15 @@ def check_types(modules: list[str]) -> None:
 
 @contextmanager
 def first_calls_checked(number: int) -> Iterator[None]:
-    """Only so many calls of each function are checked: those of later training steps are like the first."""
+    """Only so many calls of each function are checked: the later ones of a test are like the first."""
     global _most
+    before = _most
     _calls.clear()
     _most = number
     try:
         yield
     finally:
-        _most = math.inf
+        _most = before
 
 
 def _checked(decorated: Any, typechecker: Any) -> Any:
