@@ -1,8 +1,10 @@
 """What every test gets: checked shapes, one thread, repeatable properties, and a repository left alone."""
 
 import gc
+import math
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,19 @@ def _first_calls_checked() -> Iterator[None]:
     """Checking all calls takes a tenth of the time of all tests."""
     with first_calls_checked(20):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            # Multiples of the golden ratio are spread evenly, however many values each parameter has.
+            if cases[test] * (math.sqrt(5) - 1) / 2 % 1 >= 1 / marker.args[0]:
+                item.add_marker(pytest.mark.slow)
+            cases[test] += 1
 
 
 @pytest.hookimpl(wrapper=True)

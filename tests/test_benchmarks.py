@@ -45,6 +45,7 @@ def _at_once(comparison: Comparison, repeats: int = 1) -> list[Row]:
     return measure(comparison, repeats, sample=0.0, calm=1.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:(`torch.jit.script` is dep|After 0.17 or January 2028)")  # of peers
 @pytest.mark.parametrize(
     "topic", [pytest.param(t, marks=[pytest.mark.slow] * (t in HEAVY)) for t in sorted({*topics()} - OWN)]
@@ -189,6 +190,7 @@ def _burn(folder: Path, another: Callable[[], bool]) -> None:
     (folder / "ended").touch()
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_works_when_told(tmp_path: Path) -> None:
     work = OwnProcess(partial(_burn, tmp_path))
     assert not list(tmp_path.iterdir())

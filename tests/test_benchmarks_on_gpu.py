@@ -38,6 +38,7 @@ def test_kernel_regression_takes_chunks_of_the_gpus_size_and_no_peer_of_the_cpu(
     assert len(sizes) < 1000
 
 
+@pytest.mark.slow
 def test_what_fails_while_it_is_timed_or_compared_ends_no_other() -> None:
     """Such as where the memory that it had at first is now held by the methods after it."""
     left = iter([[torch.ones(2)]] * 3)

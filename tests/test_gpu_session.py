@@ -64,6 +64,7 @@ def test_a_run_adds_to_the_results_of_an_earlier_one(tmp_path: Path, monkeypatch
         assert archive.getnames() == ["linear.png", "windows.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_gpu")
 def test_a_test_that_hangs_leaves_time_for_the_benchmarks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -80,6 +81,7 @@ def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.startswith("gpu_session: no such part: lineal; there are tests, additive")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_gpu")
 def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -103,6 +105,7 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
         assert archive.getnames() == ["RESULTS.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_gpu")
 def test_a_part_that_has_to_be_killed_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

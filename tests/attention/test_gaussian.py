@@ -108,6 +108,7 @@ def test_vmap_and_export_compute_the_same(score: Callable[[int, int], Score], un
     assert torch.allclose(exported(query, key, mask), wanted.repeat(1, 3, 1), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # of Dynamo
 def test_it_compiles(unchecked_shapes: None) -> None:
     """With values and gradients as uncompiled, which takes the inner product for the first width only."""

@@ -7,8 +7,6 @@ import pytest
 
 from attention_lab.commandline.incompatible import find_incompatibility
 
-ALWAYS = ("multihead", "soft")
-"""The table that is compared in every run of the tests; the others are slow, and sampled."""
 AGAIN = "write the page again: python tests/attention/matrix.py"
 
 
@@ -16,14 +14,8 @@ def test_the_page_begins_with_what_is_refused() -> None:
     assert matrix.PAGE.read_text(encoding="utf-8").startswith(matrix.header()), AGAIN
 
 
-def _tables() -> list[object]:
-    return [
-        pytest.param(*one, id="-".join(one), marks=() if tuple(one) == ALWAYS else pytest.mark.slow)
-        for one in matrix.sections()
-    ]
-
-
-@pytest.mark.parametrize(("model", "pooling"), _tables())
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "pooling"), matrix.sections())
 def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
     found = matrix.section(model, pooling)
     assert "**" not in found, "a cell differs from its formula"
@@ -31,8 +23,8 @@ def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
     assert (found in page) if found else (f"`model={model} pooling={pooling}`" not in page), AGAIN
 
 
-@pytest.mark.parametrize("model", [model for model in matrix.MODELS if model != ALWAYS[0]])
-def test_a_sample_of_the_other_models_is_verified(model: str) -> None:
+@pytest.mark.parametrize("model", matrix.MODELS)
+def test_a_sample_is_verified(model: str) -> None:
     """Every score with every pooling; normalisers and windows in turn."""
     columns = list(itertools.product(matrix.names("normalizer"), matrix.names("window")))
     states: dict[matrix.Cell, str] = {}

@@ -39,6 +39,7 @@ def _inputs(case: Case, mask: str) -> tuple[Attention, list[Tensor], Tensor | No
     return attention, inputs, found if found is None or found.dim() == 2 else torch.cat([found, found])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask", ["none", "empty rows"])
 @pytest.mark.parametrize("examples", [None, slice(2)], ids=["all", "two"])
 @every_case
@@ -58,6 +59,7 @@ def test_it_changes_nothing(case: Case, examples: slice | None, mask: str) -> No
         assert torch.equal(got, want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("examples", "expected"),
     [
@@ -88,6 +90,7 @@ def test_the_weights_of_some_are_those_of_all(case: Case, examples: object, expe
     assert centre is None or torch.allclose(centre, centres[expected])  # type: ignore[index]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("queries", [[-1, 2], slice(1, None, 2)], ids=str)
 @every_case
 def test_the_weights_of_some_heads_and_queries(case: Case, queries: Any) -> None:

@@ -19,6 +19,7 @@ without_values = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(3)
 @without_values
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_mechanism(case: Case, without: Without) -> None:

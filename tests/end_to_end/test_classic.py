@@ -36,6 +36,7 @@ def test_the_baselines_of_the_classic_experiment_have_no_query(command) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_loss_is_drawn_only_where_it_was_logged(command) -> None:
     done = command("model=nw", "logger=none", "trainer.max_epochs=2")
     assert done.status == 0, done.err

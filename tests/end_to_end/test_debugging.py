@@ -25,6 +25,7 @@ def test_a_preset_runs_to_the_end(debug: str, command) -> None:
     assert profile.exists() == (f"Profile      {profile}" in done.out) == (debug == "profiler")
 
 
+@pytest.mark.slow
 def test_one_batch_is_overfitted(command) -> None:
     done = command(*TINY, "debug=overfit", "trainer.max_epochs=100", "optimizer.lr=0.02")
     assert (done.status, done.err) == (0, "")

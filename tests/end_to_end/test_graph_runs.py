@@ -5,6 +5,7 @@ import json
 import pytest
 
 
+@pytest.mark.slow
 def test_graph_attention_learns_the_karate_club(command) -> None:
     done = command("model=graph", "data=karate", "callbacks=none", "logger=none")
     assert done.status == 0, done.err

@@ -49,6 +49,7 @@ def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> N
     assert metrics_of(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_given_width_is_kept(command) -> None:
     done = command("model=nw", "scoring.width=1.5", "scoring.learnable=false")
     assert metrics_of(done.folder)["train/width"] == 1.5

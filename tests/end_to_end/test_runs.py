@@ -248,7 +248,10 @@ def test_options_are_read(options: list[str], command) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["model=graph", "data=graph8", "trainer.max_epochs=10", "trainer.precision=64-true"],
+        pytest.param(
+            ["model=graph", "data=graph8", "trainer.max_epochs=10", "trainer.precision=64-true"],
+            marks=pytest.mark.slow,
+        ),
         ["model=nw", "scoring=query_free", "trainer.max_epochs=1", "trainer.precision=bf16-true"],
         [
             *("model=image2seq", "data=digit_strips", "data.train_size=4", "data.validation_size=2"),

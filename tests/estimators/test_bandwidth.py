@@ -91,6 +91,7 @@ def test_the_lowest_minima_of_a_grid_come_first_and_a_plateau_counts_at_its_end(
     assert bandwidth._minima(errors) == [8, 4, 1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("inputs", "kernel", "degree"),
     [(1, "gaussian", 0), (1, "gaussian", 1), (1, "laplacian", 0), (2, "gaussian", 0)],

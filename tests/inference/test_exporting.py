@@ -82,6 +82,7 @@ def test_the_files_give_what_the_model_gives(name: str, suffix: str, tmp_path: P
     assert all(file.stat().st_size > 0 for file in files)
 
 
+@pytest.mark.slow
 def test_a_model_of_short_inputs_is_exported(tmp_path: Path) -> None:
     """An example longer than all inputs is traced differently: the graph rejected those that are valid."""
     sizes = ClassificationSizes(classes=3, length=2, vocabulary=12)

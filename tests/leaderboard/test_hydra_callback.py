@@ -140,6 +140,7 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
     assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
 
+@pytest.mark.slow
 def test_a_failed_job_of_a_stage_without_metrics_fails_the_sweep(command) -> None:
     done = command("-m", "experiment=scaling", "theorem.sizes=[4,256]", "theorem.draws=200,1")
     assert done.status == 1
@@ -239,6 +240,7 @@ def test_equal_reasons_of_failures_are_one_line() -> None:
     assert describe_failures(three, 4) == ["3 of 4 runs failed (seed=2, seed=4, seed=5): c"]
 
 
+@pytest.mark.slow
 def test_pictures_can_be_left_out(command) -> None:
     done = command("model=nw", "trainer.max_epochs=1", "pictures=0")
     assert done.status == 0

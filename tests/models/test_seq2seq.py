@@ -218,6 +218,7 @@ def test_logits_depend_only_on_earlier_symbols(wiring: str, feeding: bool) -> No
     check_causal(_model(wiring=wiring, input_feeding=feeding))
 
 
+@pytest.mark.sampled(2)
 @variants
 @pytest.mark.parametrize("score", [Additive, Gaussian])
 def test_weights_of_every_step_are_recorded(options: dict[str, Any], score: type) -> None:

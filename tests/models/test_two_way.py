@@ -116,6 +116,7 @@ def test_an_output_is_one_that_both_directions_can_generate() -> None:
         assert TwoWayEnsemble([forward], [backward], tags=[7, 8]).longest == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [1, 3])
 def test_checkpoints_of_both_directions_in_any_order(beams: int, tmp_path) -> None:
     task = transduction(beam_size=beams)

@@ -175,6 +175,7 @@ def test_the_best_run_of_a_search_with_own_configurations_can_be_repeated(comman
     assert "schedule: flat" in (again.folder / ".hydra" / "hydra.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> None:
     done = command(
         *NW,
@@ -190,6 +191,7 @@ def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> N
     assert [row["state"] for row in rows] == ["failed", "failed"]
 
 
+@pytest.mark.slow
 def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     threshold = ["sweep/pruner=none", "sweep.pruner._target_=optuna.pruners.ThresholdPruner"]
     done = command(*NW, *threshold, "+sweep.pruner.upper=0.0", "sweep.trials=1", "sweep.study=s")

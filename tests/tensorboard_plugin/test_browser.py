@@ -166,6 +166,7 @@ def test_a_masked_cell_is_said_to_be_masked(show: Any) -> None:
     assert said["w (1) x (2)"][0] == "masked" and said["x (2) w (1)"][0] != "masked"
 
 
+@pytest.mark.slow
 def test_the_slider_changes_the_map(show: Any) -> None:
     browser = show()
     last = browser.run(PIXELS)
@@ -176,6 +177,7 @@ def test_the_slider_changes_the_map(show: Any) -> None:
     assert _close(browser.run(HOVER), WEIGHTS["a"][0, 0])
 
 
+@pytest.mark.slow
 def test_playing_shows_every_step_and_stops(show: Any) -> None:
     browser = show()
     browser.run("""new MutationObserver(() => {
@@ -187,6 +189,7 @@ def test_playing_shows_every_step_and_stops(show: Any) -> None:
     browser.wait("document.querySelector('[data-act=play]').textContent === '▶'")
 
 
+@pytest.mark.slow
 def test_two_runs_and_their_difference(show: Any) -> None:
     browser = show("run=a&with=b")
     said = browser.run(HOVER)
@@ -199,6 +202,7 @@ def test_two_runs_and_their_difference(show: Any) -> None:
     assert _close(alone, WEIGHTS["b"][2, 0])
 
 
+@pytest.mark.slow
 def test_lines_are_the_weights_above_the_threshold(show: Any) -> None:
     for above in (0.1, 0.4):
         svg = show(f"run=a&view=lines&above={above}").run(f"{SAVED}('svg')")

@@ -132,6 +132,7 @@ def test_names_that_would_be_the_same_stay_whole(show: Any) -> None:
     assert len({shown for _, shown in found}) >= len(names) - 1  # a/b and a/b/tensorboard are one folder
 
 
+@pytest.mark.slow
 def test_outputs_of_different_lengths_are_compared_on_their_common_prefix(show: Any) -> None:
     browser = show(_view(run="a", **{"with": "b"}, example="example 2", side="difference"))
     assert browser.run(PANELS) == ["B − A"]
@@ -141,6 +142,7 @@ def test_outputs_of_different_lengths_are_compared_on_their_common_prefix(show: 
     assert browser.run(PANELS) == ["A", "B", "B − A"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["map", "lines"])
 def test_what_has_nothing_in_common_is_shown_side_by_side(show: Any, view: str) -> None:
     browser = show(_view(run="a", **{"with": "b"}, example="example 9", side="difference", view=view))
@@ -182,6 +184,7 @@ def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None
     assert found == sorted(found)
 
 
+@pytest.mark.slow
 def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     browser = show(_view(run="digits", query="1"))
     assert browser.run("document.querySelectorAll('.al-pixels i').length") == 2 * 4 * 8
@@ -192,8 +195,8 @@ def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     assert not browser.complaints()
 
 
-@pytest.mark.parametrize("width", [1400, 1000, 390])
-@pytest.mark.parametrize("run", ["a", "digits"])
+@pytest.mark.parametrize("width", [1400, pytest.param(1000, marks=pytest.mark.slow), 390])
+@pytest.mark.parametrize("run", ["a", pytest.param("digits", marks=pytest.mark.slow)])
 def test_nothing_is_wider_than_the_window(show: Any, width: int, run: str) -> None:
     browser = show(_view(run=run, **({"with": "b"} if run == "a" else {})), width)
     assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
@@ -206,6 +209,7 @@ def test_nothing_is_wider_than_the_window(show: Any, width: int, run: str) -> No
         assert len(set(browser.run(tops))) == 1
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_map_has_the_width_and_its_colour_bar_lies_below(show: Any) -> None:
     placed = """(() => {
       const { drawImage, fillText } = CanvasRenderingContext2D.prototype, found = {};
@@ -227,6 +231,7 @@ def test_on_a_phone_the_map_has_the_width_and_its_colour_bar_lies_below(show: An
     assert desk["bar"][0] > desk["map"][0] and desk["bar"][1] < desk["map"][1]
 
 
+@pytest.mark.slow
 def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
     width = "document.querySelector('.al-heads').getBoundingClientRect().width"
     one, many = show(_view(run="a")).run(width), show(_view(run="digits")).run(width)
@@ -242,6 +247,7 @@ def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any
     assert len(set(browser.run(tops))) == 1
 
 
+@pytest.mark.slow
 def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
     browser: Browser, serving: Any, tmp_path: Path
 ) -> None:

@@ -249,6 +249,7 @@ SAVED_SVG = """(async () => {
 })()"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "vectors"), [(6, True), (90, True), (120, False)])
 def test_a_saved_map_has_vector_cells_up_to_a_size(
     browser: Browser, tmp_path: Path, size: int, vectors: bool
@@ -279,6 +280,7 @@ def _key(browser: Browser, key: str, code: int) -> None:
     browser.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
 
+@pytest.mark.slow
 def test_keys_scroll_the_report_until_the_viewer_is_pressed(browser: Browser, tmp_path: Path) -> None:
     address = (tmp_path / "report.html").as_uri()
     _resize(browser, 1000)

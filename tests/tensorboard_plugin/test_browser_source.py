@@ -99,6 +99,7 @@ ANSWER_ALL = """(async () => {
 })()"""
 
 
+@pytest.mark.slow
 def test_only_what_is_still_wanted_is_fetched(start: Any) -> None:
     steps = list(range(10))
     browser = start({"a": _modules(20, steps)}, held=True)
@@ -161,6 +162,7 @@ def test_nothing_is_shown_when_the_last_run_is_deleted(start: Any) -> None:
 FOCUS = "document.activeElement?.closest('.al-tile')?.title.split(':')[0]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["layer", "entropy"])
 def test_the_list_of_heads_keeps_focus_and_place_from_step_to_step(start: Any, order: str) -> None:
     browser = start({"a": _modules(30, [0, 1])}, view=f"order={order}", held=True, heads=4)
@@ -184,6 +186,7 @@ def test_the_list_of_heads_keeps_focus_and_place_from_step_to_step(start: Any, o
     assert browser.run("document.querySelector('.al-overview').scrollTop") == place
 
 
+@pytest.mark.slow
 def test_the_chosen_head_is_brought_into_view_and_is_the_one_that_tab_leads_to(start: Any) -> None:
     browser = start({"a": _modules(40, [0])}, heads=8)
     parts = "['.al-overview', '.al-tile[aria-pressed=true]'].map((one) => document.querySelector(one))"
@@ -234,6 +237,7 @@ def test_signs_have_names_and_the_focus_is_seen(start: Any) -> None:
     assert browser.run("getComputedStyle(document.querySelector('.al-figure')).outlineStyle") == "solid"
 
 
+@pytest.mark.slow
 def test_a_map_fades_while_what_was_chosen_is_fetched(start: Any) -> None:
     browser = start({"a": _modules(2, [0, 1])}, held=True)
     browser.run(ANSWER_ALL)
@@ -247,6 +251,7 @@ def test_a_map_fades_while_what_was_chosen_is_fetched(start: Any) -> None:
     browser.run(ANSWER_ALL)
 
 
+@pytest.mark.slow
 def test_playing_stopped_and_started_again_keeps_its_pace(start: Any) -> None:
     browser = start({"a": _modules(1, [0, 1, 2, 3, 4])}, held=True)
     browser.run(ANSWER_ALL)

@@ -67,6 +67,7 @@ def test_the_claim_holds(findings: dict[str, Finding], name: str) -> None:
     assert all(math.isfinite(cell) for row in finding.rows for cell in row if not isinstance(cell, str))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_its_figures_can_be_drawn(findings: dict[str, Finding], name: str) -> None:
     for figure in findings[name].figures:

@@ -82,6 +82,7 @@ def test_matrices_may_be_given_in_several_ways(given: Any, grid: tuple[int, int]
     assert bars(figure) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_tensors_of_any_type(dtype: torch.dtype) -> None:
     weights = torch.tensor(WEIGHTS, dtype=dtype, requires_grad=True)
@@ -138,6 +139,7 @@ OWN = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [2, 4])
 @pytest.mark.parametrize(("shared", "figsize"), [(True, None), (False, (12, 9))])
 def test_labels_of_one_map_keep_off_the_next(

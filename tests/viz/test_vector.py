@@ -87,6 +87,7 @@ def test_an_overlay_has_its_words_as_text() -> None:
     assert len(list(ET.fromstring(svg).iter(f"{SVG}image"))) == 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("side", "queries", "finer"), [(16, 3, 2), (724, 2, 2), (724, 12, 1)])
 def test_panels_are_finer_than_the_page_unless_there_are_very_many_pixels(
     side: int, queries: int, finer: int

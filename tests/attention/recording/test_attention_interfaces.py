@@ -119,6 +119,7 @@ def test_the_kernels_of_others_are_named_once() -> None:
     assert "attn_implementation='sdpa'" in message
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_named_and_its_interface_is_not() -> None:
     model = torch.compile(ARCHITECTURES["Llama"].build("sdpa", 0.0).eval(), backend="eager")
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught, recording(model) as weights:

@@ -56,7 +56,10 @@ def _own_layer() -> nn.Module:
     return encoder
 
 
-MODELS: list[Callable[[], nn.Module]] = [Packed, Grouped, Both, ByHand, _encoder, _own_layer]
+MODELS = [
+    *(Both, ByHand, _encoder, _own_layer),
+    *(pytest.param(one, marks=pytest.mark.slow) for one in (Packed, Grouped)),
+]
 
 
 @pytest.mark.parametrize("make", MODELS)

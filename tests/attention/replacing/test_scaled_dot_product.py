@@ -105,6 +105,7 @@ def _reference(
     return context
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["plain", "causal", "scale", "mask [H, Q, K]", "learned bias", "grouped"])
 def test_a_model_has_the_values_and_gradients_of_the_formula(
@@ -201,8 +202,9 @@ def test_a_copy_has_its_own_mechanism(how: str) -> None:
     assert torch.equal(fresh(x), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
-def test_a_replaced_model_can_be_compiled_exported_traced_and_checkpointed(unchecked_shapes: None) -> None:
+def test_a_replaced_model_can_be_compiled_exported_and_traced(unchecked_shapes: None) -> None:
     model, x = Model(), inputs(3, 7)
     replace_attention(model, MECHANISMS["additive"], x)
     expected = _with_gradients(model, x)
@@ -212,6 +214,12 @@ def test_a_replaced_model_can_be_compiled_exported_traced_and_checkpointed(unche
     torch.testing.assert_close(compiled(inputs(2, 5)), model(inputs(2, 5)))
     torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), expected["output"])
     torch.testing.assert_close(torch.jit.trace(model, (x,))(x), expected["output"])
+
+
+def test_the_layers_of_a_replaced_model_can_be_checkpointed() -> None:
+    model, x = Model(), inputs(3, 7)
+    replace_attention(model, MECHANISMS["additive"], x)
+    expected = _with_gradients(model, x)
     model.zero_grad()
     y = x.clone().requires_grad_()
     output = y
