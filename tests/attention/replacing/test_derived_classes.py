@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fused_callers import Caller, Model, inputs
+from fused_callers import Caller, Model, OneHead, inputs
 from torch import Tensor, fx, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -74,6 +74,57 @@ def test_other_methods_attend_by_the_mechanism_too() -> None:
         ValueError, match="Stepping has called scaled_dot_product_attention 2 times in `steps`, a"
     ):
         layer.steps(x)
+
+
+class ByBase(OneHead):
+    """Attends in methods that call those of its bases, which the derived class does not replace."""
+
+    def by_super(self, x: Tensor) -> Tensor:
+        return super().forward(x)
+
+    def by_name(self, x: Tensor) -> Tensor:
+        return OneHead.forward(self, x)
+
+
+class ByBaseAgain(ByBase):
+    """The same, by methods that are themselves inherited."""
+
+    def by_two(self, x: Tensor) -> Tensor:
+        return super().by_super(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ByBase.by_name(self, x)
+
+
+@pytest.mark.parametrize("method", ["by_super", "by_name", "by_two"])
+def test_methods_that_call_those_of_a_base_attend_by_the_mechanism(
+    method: str, unchecked_shapes: None
+) -> None:
+    model, x = Model(ByBaseAgain), inputs(3, 7)
+    layer: Any = model.layers[0]
+    before = getattr(layer, method)(x)
+    torch.testing.assert_close(before, layer(x))
+    replace_attention(model, OTHER, x)
+    after = getattr(layer, method)(x)
+    torch.testing.assert_close(after, layer(x))
+    assert not torch.allclose(after, before, atol=1e-3)
+
+
+class CallingForward(Model):
+    """Calls the method of its layers rather than the layers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer.forward(x)
+        return x
+
+
+def test_layers_may_be_called_by_their_method() -> None:
+    model, usual, x = CallingForward(), Model(), inputs(3, 7)
+    usual.load_state_dict(model.state_dict())
+    assert list(replace_attention(model, OTHER, x)) == ["layers.0", "layers.1"]
+    replace_attention(usual, OTHER, x)
+    assert torch.equal(model(x), usual(x))
 
 
 class Checkpointed(Caller):

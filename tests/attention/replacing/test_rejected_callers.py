@@ -52,6 +52,15 @@ class Twice(Caller):
         return output
 
 
+class InParts(Caller):
+    """Calls its own forward pass for each example."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) == 1:
+            return super().forward(x)
+        return torch.cat([self.forward(part) for part in x.split(1)])
+
+
 class Containing(Caller):
     """Attends, and contains a module of torch that does."""
 
@@ -82,6 +91,11 @@ def _patched() -> nn.Module:
     ("build", "error", "message"),
     [
         (Twice, ValueError, "Twice calls scaled_dot_product_attention several times in a forward pass, but"),
+        (
+            InParts,
+            ValueError,
+            "InParts calls scaled_dot_product_attention several times in a forward pass, but",
+        ),
         (Containing, ValueError, "Containing calls scaled_dot_product_attention and contains inner, whose"),
         (_patched, ValueError, "the forward method of a Caller is replaced already, as accelerate does"),
         (Taken, TypeError, "the mechanism of Taken is a Linear, which hides the attention in it"),

@@ -97,10 +97,24 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
         check_first_key(queries, keys, mask, None)
 
 
-def methods_that_call(kind: type[nn.Module]) -> list[str]:
-    """The names of the methods of a class, or of its bases, whose code names the function."""
-    methods = [(name, part) for one in kind.__mro__ for name, part in vars(one).items()]
-    return [name for name, part in methods if isinstance(part, FunctionType) and NAME in _names_in(part)]
+def methods_that_call(kind: type[nn.Module]) -> set[str]:
+    """The names of the methods of a class, or of its bases, whose code names the function.
+
+    As well as those that call such a method of a base, by `super()` or the name of the base: that one remains
+    as it is in a derived class.
+    """
+    methods = [
+        (name, {*_names_in(part)})
+        for one in kind.__mro__
+        for name, part in vars(one).items()
+        if isinstance(part, FunctionType)
+    ]
+    bases = {"super", *(one.__name__ for one in kind.__mro__)}
+    found, before = {name for name, named in methods if NAME in named}, None
+    while found != before:
+        before = found
+        found = before | {name for name, named in methods if named & bases and named & before}
+    return found
 
 
 def _names_in(method: FunctionType) -> Iterator[str]:

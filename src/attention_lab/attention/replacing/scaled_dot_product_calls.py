@@ -1,5 +1,6 @@
 """Which modules of a model call `scaled_dot_product_attention`, as seen in a run."""
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ class _Noting(TorchFunctionMode):
         super().__init__()
         self.calls: dict[nn.Module, Call] = {}
         self.modules = set(model.modules())
-        self.frames: dict[nn.Module, FrameType] = {}
+        self.frames: dict[nn.Module, FrameType | None] = {}
 
     def __torch_function__(
         self,
@@ -64,13 +65,8 @@ class _Noting(TorchFunctionMode):
         return func(*args, **kwargs or {})
 
     def _note(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any) -> None:
-        frame = sys._getframe()
-        while frame.f_code is not CALL_MODULE or frame.f_locals["self"] not in self.modules:
-            if frame.f_back is None:
-                return
-            frame = frame.f_back
-        module = frame.f_locals["self"]
-        if isinstance(module, _OTHERS):
+        module, frame = self._caller(sys._getframe())
+        if module is None or isinstance(module, _OTHERS):
             return
         again = self.frames.get(module) is frame
         self.frames[module] = frame  # kept, so that no other call has the same
@@ -78,6 +74,30 @@ class _Noting(TorchFunctionMode):
         given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False), heads=heads)
         reason = _reason_against(module, again)
         self.calls[module] = Call(without_values(given.query, module), given.key.shape[-1], reason)
+
+    def _caller(self, frame: FrameType | None) -> tuple[nn.Module | None, FrameType | None]:
+        """The module whose forward pass runs in a frame or above, and the outermost frame of that pass."""
+        module = outermost = None
+        while frame is not None:
+            one = _running(frame)
+            if one is not None and one in self.modules:
+                if module is not None and module is not one:
+                    break
+                module, outermost = one, frame
+            frame = frame.f_back
+        return module, outermost
+
+
+def _running(frame: FrameType) -> nn.Module | None:
+    """The module that is called in a frame, or whose forward method runs in it."""
+    code = frame.f_code
+    if code is not CALL_MODULE and (code.co_name != "forward" or not code.co_argcount):
+        return None
+    one = frame.f_locals.get(code.co_varnames[0])
+    if not isinstance(one, nn.Module):
+        return None
+    method: Any = inspect.unwrap(type(one).forward)
+    return one if code in (CALL_MODULE, getattr(method, "__code__", None)) else None
 
 
 def _reason_against(module: nn.Module, again: bool) -> str | None:
