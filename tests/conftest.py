@@ -1,7 +1,6 @@
 """What every test gets: checked shapes, one thread, repeatable properties, and a repository left alone."""
 
 import gc
-import math
 import os
 import signal
 from collections import Counter
@@ -14,6 +13,7 @@ import pytest
 import torch
 from checked_types import check_types, first_calls_checked
 from hypothesis import settings
+from sampling import is_sampled
 
 REPOSITORY = Path(__file__).parents[1]
 IN_CI = "CI" in os.environ
@@ -56,15 +56,13 @@ def _first_calls_checked() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    cases: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     for item in items:
-        marker = item.get_closest_marker("sampled")
-        if marker is not None:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled") is not None:
             test = item.nodeid.partition("[")[0]
-            # Multiples of the golden ratio are spread evenly, however many values each parameter has.
-            if cases[test] * (math.sqrt(5) - 1) / 2 % 1 >= 1 / marker.args[0]:
+            if not is_sampled(item, numbers[test]):
                 item.add_marker(pytest.mark.slow)
-            cases[test] += 1
+            numbers[test] += 1
 
 
 @pytest.hookimpl(wrapper=True)
