@@ -43,6 +43,22 @@ def test_a_group_of_hydra_takes_the_name_of_a_choice(value: str) -> None:
     check_choices(["hydra/launcher=basic", "hydra/sweeper='basic'", "~hydra/launcher"], CONF)
 
 
+@pytest.mark.parametrize("argument", ["~mechanism=[]", "~debug=[a]", "~hydra/launcher=[]", "~search=5"])
+def test_what_is_left_out_is_the_name_of_a_choice(argument: str) -> None:
+    with pytest.raises(LabError, match=r"^~.*: write ~[\w/]+ alone, or the name of the choice after it$"):
+        check_choices([argument], CONF)
+    check_choices(["~debug", "~hydra/launcher=basic", "~hydra.job.env_set={A:1}"], CONF)
+
+
+@pytest.mark.parametrize("value", ["-1", "2.5", "null", "[1]", "{a:1}", "true,5"])
+def test_details_are_for_all_loggers_or_for_those_named(value: str) -> None:
+    with pytest.raises(LabError, match=r"^hydra.verbose=.*: give true, false, the name of a logger or"):
+        check_choices(["-m", f"hydra.verbose={value}"], CONF)
+    check_choices(["hydra.verbose=true"], CONF)
+    check_choices(["hydra.verbose=[attention_lab,hydra]"], CONF)
+    check_choices(["-m", "hydra.verbose=hydra,false"], CONF)
+
+
 @pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
 def test_a_folder_that_is_none_is_refused(argument: str) -> None:
     with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):

@@ -58,6 +58,8 @@ def check_choices(arguments: Sequence[str], conf: Path) -> None:
         _check_word(argument, folders)
         _check_run_folder(argument)
         _check_hydras_choice(argument)
+        _check_name_left_out(argument, folders)
+        _check_verbosity(argument)
         _check_choice(argument, folders, given)
     if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
         check_arguments(given, *folders)
@@ -99,6 +101,29 @@ def _check_hydras_choice(argument: str) -> None:
     for value in listed_values(parse_override(argument)):
         if not isinstance(value, str | list):
             raise LabError(f"{argument}: give the name of a choice, not {as_text(value)}")
+
+
+def _check_name_left_out(argument: str, folders: Sequence[Path]) -> None:
+    """Raise LabError if the choice of a group that is left out, as in `~debug=NAME`, is no name."""
+    if not argument.startswith("~"):
+        return
+    override = parse_override(argument)
+    key, value = override.key_or_group, override.value()
+    if ("/" in key or is_group(key, folders)) and not isinstance(value, str | None):
+        raise LabError(f"{argument}: write ~{key} alone, or the name of the choice after it")
+
+
+def _check_verbosity(argument: str) -> None:
+    """Raise LabError if the loggers that tell details are no names."""
+    override = parse_override(argument)
+    if override.key_or_group != "hydra.verbose" or override.is_delete():
+        return
+    for value in listed_values(override):
+        if not (
+            isinstance(value, str | bool)
+            or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        ):
+            raise LabError(f"{argument}: give true, false, the name of a logger or a list of names")
 
 
 def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:
