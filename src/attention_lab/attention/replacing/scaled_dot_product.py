@@ -98,10 +98,10 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
 
 
 def methods_that_call(kind: type[nn.Module]) -> set[str]:
-    """The names of the methods of a class, or of its bases, whose code names the function.
+    """The names of the methods of a class, or of its bases, that call the function.
 
-    As well as those that call such a method of a base, by `super()` or the name of the base: that one remains
-    as it is in a derived class.
+    Their code names the function. Or it calls such a method of a base, by `super()` or by the name of the
+    base: that call reaches the method of the base also where a derived class has its own.
     """
     methods = [
         (name, {*_names_in(part)})
