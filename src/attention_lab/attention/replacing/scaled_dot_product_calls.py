@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.recording.site import CALL_MODULE, numbers_of_heads
+from attention_lab.attention.recording.site import CALL_MODULE, first_argument, numbers_of_heads
 from attention_lab.attention.replacing.calls import PART, Call, Calls, without_values
 from attention_lab.attention.replacing.dimensions import in_four_dimensions
 from attention_lab.attention.replacing.scaled_dot_product import (
@@ -51,7 +51,7 @@ class _Noting(TorchFunctionMode):
         super().__init__()
         self.calls: dict[nn.Module, Call] = {}
         self.modules = set(model.modules())
-        self.frames: dict[nn.Module, FrameType | None] = {}
+        self.frames: dict[nn.Module, FrameType] = {}
 
     def __torch_function__(
         self,
@@ -65,9 +65,10 @@ class _Noting(TorchFunctionMode):
         return func(*args, **kwargs or {})
 
     def _note(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any) -> None:
-        module, frame = self._caller(sys._getframe())
-        if module is None or isinstance(module, _OTHERS):
+        found = self._caller(sys._getframe())
+        if found is None or isinstance(found[0], _OTHERS):
             return
+        module, frame = found
         again = self.frames.get(module) is frame
         self.frames[module] = frame  # kept, so that no other call has the same
         heads = next(numbers_of_heads(module), None)
@@ -75,29 +76,29 @@ class _Noting(TorchFunctionMode):
         reason = _reason_against(module, again)
         self.calls[module] = Call(without_values(given.query, module), given.key.shape[-1], reason)
 
-    def _caller(self, frame: FrameType | None) -> tuple[nn.Module | None, FrameType | None]:
+    def _caller(self, frame: FrameType | None) -> tuple[nn.Module, FrameType] | None:
         """The module whose forward pass runs in a frame or above, and the outermost frame of that pass."""
-        module = outermost = None
+        found: tuple[nn.Module, FrameType] | None = None
         while frame is not None:
-            one = _running(frame)
-            if one is not None and one in self.modules:
-                if module is not None and module is not one:
+            module = _running(frame)
+            if module is not None and module in self.modules:
+                if found is not None and found[0] is not module:
                     break
-                module, outermost = one, frame
+                found = module, frame
             frame = frame.f_back
-        return module, outermost
+        return found
 
 
 def _running(frame: FrameType) -> nn.Module | None:
     """The module that is called in a frame, or whose forward method runs in it."""
     code = frame.f_code
-    if code is not CALL_MODULE and (code.co_name != "forward" or not code.co_argcount):
+    if code is not CALL_MODULE and code.co_name != "forward":
         return None
-    one = frame.f_locals.get(code.co_varnames[0])
-    if not isinstance(one, nn.Module):
+    module = first_argument(frame)
+    if not isinstance(module, nn.Module):
         return None
-    method: Any = inspect.unwrap(type(one).forward)
-    return one if code in (CALL_MODULE, getattr(method, "__code__", None)) else None
+    method: Any = inspect.unwrap(type(module).forward)
+    return module if code in (CALL_MODULE, getattr(method, "__code__", None)) else None
 
 
 def _reason_against(module: nn.Module, again: bool) -> str | None:
