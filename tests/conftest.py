@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ import pytest
 import torch
 from checked_types import check_types, first_calls_checked
 from hypothesis import settings
-from sampling import is_sampled
 
 REPOSITORY = Path(__file__).parents[1]
 IN_CI = "CI" in os.environ
 
-pytest_plugins = ["command"]
+pytest_plugins = ["command", "sampling"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,17 +50,6 @@ def _first_calls_checked() -> Iterator[None]:
     """Checking all calls takes a tenth of the time of all tests."""
     with first_calls_checked(20):
         yield
-
-
-@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    numbers: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled") is not None:
-            test = item.nodeid.partition("[")[0]
-            if not is_sampled(item, numbers[test]):
-                item.add_marker(pytest.mark.slow)
-            numbers[test] += 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,9 +58,8 @@ class Padded(nn.Module):
         return output
 
 
-@pytest.mark.parametrize(
-    "mechanism", [ScaledDot, *(pytest.param(one, marks=pytest.mark.slow) for one in (Linear, Additive))]
-)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("mechanism", [ScaledDot, Linear, Additive])
 def test_causal_attention_is_one_graph_for_all_lengths(mechanism: type[Score]) -> None:
     layer = MultiHead(Mechanism(mechanism), size=SIZE, heads=2)
     compiled = torch.compile(layer, backend="eager", fullgraph=True)

@@ -245,14 +245,12 @@ def test_options_are_read(options: list[str], command) -> None:
     assert done.err == ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(
-            ["model=graph", "data=graph8", "trainer.max_epochs=10", "trainer.precision=64-true"],
-            marks=pytest.mark.slow,
-        ),
         ["model=nw", "scoring=query_free", "trainer.max_epochs=1", "trainer.precision=bf16-true"],
+        ["model=graph", "data=graph8", "trainer.max_epochs=10", "trainer.precision=64-true"],
         [
             *("model=image2seq", "data=digit_strips", "data.train_size=4", "data.validation_size=2"),
             *("data.test_size=2", "data.max_digits=2", "model.channels=2", "model.embedding_size=4"),

@@ -1,23 +1,20 @@
 """What tests of searches get."""
 
-import functools
-from typing import Any
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def _migrations_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="package", autouse=True)
+def _migrations_loaded_once() -> Iterator[None]:
     """Optuna loads a dozen migrations whenever it opens a study, which takes longer than a test."""
     util = pytest.importorskip("alembic.util")
     load = util.load_python_file
-    once = _cached(load)
-    # What is called env.py is run rather than loaded.
-    monkeypatch.setattr(
-        util, "load_python_file", lambda folder, name: (load if name == "env.py" else once)(folder, name)
-    )
-
-
-@functools.cache
-def _cached(load: Any) -> Any:
-    return functools.cache(load)
+    once = cache(load)
+    with pytest.MonkeyPatch.context() as patch:
+        # What is called env.py is run rather than loaded.
+        patch.setattr(
+            util, "load_python_file", lambda folder, name: (load if name == "env.py" else once)(folder, name)
+        )
+        yield

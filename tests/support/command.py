@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import yaml  # type: ignore[import-untyped]
-from checked_types import first_calls_checked
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
@@ -127,7 +126,7 @@ def command(
         GlobalHydra.instance().clear()
         status = 0
         try:
-            with warnings.catch_warnings(), first_calls_checked(10):
+            with warnings.catch_warnings():
                 train.prepare_command_line()
                 train.main()
         except SystemExit as error:

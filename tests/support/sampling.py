@@ -1,16 +1,24 @@
 """Which of many similar cases of a test always run."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
 
-def is_sampled(test: pytest.Function, number: int) -> bool:
-    """Whether the case of a number, from 0, of a test that is marked `sampled(n)` is among the one in n."""
-    marker = test.get_closest_marker("sampled")
-    assert marker is not None
-    lengths = [len(mark.args[1]) for mark in test.iter_markers("parametrize")]
-    return in_sample(lengths, number, *marker.args)
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sampled(n)`, one case in n always runs; the others are slow."""
+    numbers: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        lengths = [len(mark.args[1]) for mark in item.iter_markers("parametrize")]
+        if not in_sample(lengths, numbers[test], *marker.args):
+            item.add_marker(pytest.mark.slow)
+        numbers[test] += 1
 
 
 def in_sample(lengths: Sequence[int], number: int, one_in: int) -> bool:

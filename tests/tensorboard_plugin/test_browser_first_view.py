@@ -195,8 +195,9 @@ def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     assert not browser.complaints()
 
 
-@pytest.mark.parametrize("width", [1400, pytest.param(1000, marks=pytest.mark.slow), 390])
-@pytest.mark.parametrize("run", ["a", pytest.param("digits", marks=pytest.mark.slow)])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("width", [1400, 1000, 390])
+@pytest.mark.parametrize("run", ["a", "digits"])
 def test_nothing_is_wider_than_the_window(show: Any, width: int, run: str) -> None:
     browser = show(_view(run=run, **({"with": "b"} if run == "a" else {})), width)
     assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

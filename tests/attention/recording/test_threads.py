@@ -56,10 +56,7 @@ def _own_layer() -> nn.Module:
     return encoder
 
 
-MODELS = [
-    *(Both, ByHand, _encoder, _own_layer),
-    *(pytest.param(one, marks=pytest.mark.slow) for one in (Packed, Grouped)),
-]
+MODELS: list[Callable[[], nn.Module]] = [Packed, Grouped, Both, ByHand, _encoder, _own_layer]
 
 
 @pytest.mark.parametrize("make", MODELS)

@@ -31,7 +31,8 @@ class Outer(Caller):
         return output
 
 
-@pytest.mark.parametrize("mechanism", [pytest.param(SAME, marks=pytest.mark.slow), Mechanism(Additive)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("mechanism", [Mechanism(Additive), SAME])
 def test_a_module_that_attends_may_contain_others(mechanism: Mechanism, unchecked_shapes: None) -> None:
     model, x = Model(Outer), inputs(3, 7)
     before = model(x)
