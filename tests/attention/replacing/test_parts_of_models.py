@@ -1,5 +1,6 @@
 """Models of transformers with parts that a mechanism does not reach, and with parts of their own formula."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -29,11 +30,49 @@ def test_attention_and_layers_that_take_the_mask_of_a_model_without_the_interfac
         inputs["pixel_values"] = torch.randn(2, 3, 32, 32)
     else:
         inputs["decoder_input_ids"] = _tokens(5)
+    kept = {"git": "encoder.layer.0.attention.self", "pegasus_x": "encoder.layers.0.self_attn"}.get(name)
     with torch.no_grad():
         expected = model(**inputs)[0]
-        assert replace_attention(model, SAME, inputs)
+        with pytest.warns(UserWarning, match=f"not put in {kept!r}") if kept else nullcontext():
+            assert replace_attention(model, SAME, inputs)
         found = model(**inputs)[0]
     torch.testing.assert_close(found, expected, atol=1e-5 * float(expected.abs().max()), rtol=1e-4)
+
+
+class _Pooling(nn.Module):
+    """Attends once by the function, and once by operations of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
+        self.pool = Pool()
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.pool(self.layer(x))
+        return output
+
+
+class Pool(nn.Module):
+    """Means of the positions, with weights of softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(32, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.score(x).softmax(1).transpose(1, 2) @ x).squeeze(1)
+
+
+def test_attention_by_operations_of_the_model_itself_is_named() -> None:
+    """A softmax that stays where a user believes that it is replaced; not if the user leaves it out."""
+    inputs = torch.randn(2, 5, 32)
+    with pytest.warns(
+        UserWarning,
+        match=r"^replace_attention: the mechanism was not put in 'pool' \(Pool\), where _Pooling attends by "
+        "operations of its own: they stay as they are$",
+    ):
+        assert list(replace_attention(_Pooling(), SAME, inputs)) == ["layer.self_attn"]
+    assert list(replace_attention(_Pooling(), SAME, inputs, names=["layer"])) == ["layer.self_attn"]
 
 
 def _llava() -> Any:

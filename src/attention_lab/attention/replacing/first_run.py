@@ -10,6 +10,7 @@ from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mod
 from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.replacing import hugging_face, scaled_dot_product_calls
 from attention_lab.attention.replacing.calls import Calls
+from attention_lab.attention.replacing.kept_attention import noted_names
 from attention_lab.errors import first_line
 
 
@@ -25,7 +26,19 @@ class FoundCalls(NamedTuple):
     fused: Calls
 
 
-def found_calls(model: nn.Module, inputs: Any) -> FoundCalls:
+class FirstRun(NamedTuple):
+    """What a run of a model shows.
+
+    Attributes:
+        calls: those that can be replaced.
+        attending: the names of the modules that attend, by whatever operations.
+    """
+
+    calls: FoundCalls
+    attending: list[str]
+
+
+def first_run(model: nn.Module, inputs: Any) -> FirstRun:
     """How a model attends when it runs once; the model stays as it was.
 
     Args:
@@ -42,6 +55,7 @@ def found_calls(model: nn.Module, inputs: Any) -> FoundCalls:
         torch.no_grad(),
         hugging_face.noted_calls(model) as interface,
         scaled_dot_product_calls.noted_calls(model) as fused,
+        noted_names(model) as attending,
     ):
         if inputs is not None:
             _run(model, inputs, "these inputs")
@@ -54,7 +68,7 @@ def found_calls(model: nn.Module, inputs: Any) -> FoundCalls:
             raise ValueError(call.reason_against)
         fused.last.pop(module, None)
     fused.missed[:] = [one for one in fused.missed if one not in interface.last]
-    return FoundCalls(interface, fused)
+    return FirstRun(FoundCalls(interface, fused), attending)
 
 
 def _uncompiled(model: nn.Module) -> AbstractContextManager[Any]:

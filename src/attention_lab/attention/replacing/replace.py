@@ -12,7 +12,8 @@ from attention_lab.attention.recording.chosen_modules import ChosenModules
 from attention_lab.attention.replacing import hugging_face, scaled_dot_product
 from attention_lab.attention.replacing.attend import mechanism_in
 from attention_lab.attention.replacing.calls import PART
-from attention_lab.attention.replacing.first_run import FoundCalls, found_calls
+from attention_lab.attention.replacing.first_run import FoundCalls, first_run
+from attention_lab.attention.replacing.kept_attention import warn_of_kept
 from attention_lab.attention.torch_multihead import MultiheadAttention
 
 _REMEDIES = {
@@ -87,7 +88,7 @@ def replace_attention(
         raise TypeError(f"replace_attention takes a torch.nn.Module, not {kind_of(model)}")
     check_mechanism(mechanism)
     chosen = ChosenModules("replace_attention", names, dict(model.named_modules()))
-    found = found_calls(model, inputs)
+    found, attending = first_run(model, inputs)
     with torch.inference_mode(False):  # what is made in it cannot be trained
         replacements = [
             *_in_torch(model, mechanism, chosen),
@@ -100,6 +101,8 @@ def replace_attention(
             "torch.nn.MultiheadAttention, a transformers model that uses the attention interface, or modules "
             "that call scaled_dot_product_attention when the model runs on `inputs`"
         )
+    new_names = [one.name for one in replacements]
+    warn_of_kept(model, [name for name in attending if name in chosen], new_names)
     for _, holder, part, new, _ in replacements:
         setattr(holder, part, new)
     if any(one.holder in found.interface.last for one in replacements):
