@@ -75,6 +75,24 @@ def test_attention_by_operations_of_the_model_itself_is_named() -> None:
     assert list(replace_attention(_Pooling(), SAME, inputs, names=["layer"])) == ["layer.self_attn"]
 
 
+class _Whole(Pool):
+    """Attends by operations of its own around a layer that attends by the function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.layer(x))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_model_that_attends_itself_is_named(device: str) -> None:
+    model, inputs = _Whole().to(device), torch.randn(2, 5, 32, device=device)
+    with pytest.warns(UserWarning, match="not put in the model, where _Whole attends by operations of its"):
+        assert list(replace_attention(model, SAME, inputs)) == ["layer.self_attn"]
+
+
 def _llava() -> Any:
     vision = transformers.CLIPVisionConfig(**SMALL, image_size=16, patch_size=4)
     text = transformers.LlamaConfig(**SMALL, **WORDS, **SHARED)

@@ -60,6 +60,9 @@ def replace_attention(
     model, and `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as
     before, up to rounding, with its own scale of the scores.
 
+    Attention that a module computes by operations of its own stays as it is. If the model is run and only some
+    modules attend like that, a warning names them.
+
     The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
     optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
     then call `load_state_dict`. In a model of `transformers`, `model.set_attn_implementation("sdpa")`, or
@@ -101,8 +104,8 @@ def replace_attention(
             "torch.nn.MultiheadAttention, a transformers model that uses the attention interface, or modules "
             "that call scaled_dot_product_attention when the model runs on `inputs`"
         )
-    new_names = [one.name for one in replacements]
-    warn_of_kept(model, [name for name in attending if name in chosen], new_names)
+    kept = [name for name in attending if name in chosen]
+    warn_of_kept(model, kept, [one.name for one in replacements])
     for _, holder, part, new, _ in replacements:
         setattr(holder, part, new)
     if any(one.holder in found.interface.last for one in replacements):
