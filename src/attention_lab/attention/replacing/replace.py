@@ -60,8 +60,8 @@ def replace_attention(
     model, and `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as
     before, up to rounding, with its own scale of the scores.
 
-    Attention that a module computes by operations of its own stays as it is. If the model is run and only some
-    modules attend like that, a warning names them.
+    Attention that a module computes by operations of its own stays as it is. If the model is run and only
+    some modules attend like that, a warning names them.
 
     The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
     optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
