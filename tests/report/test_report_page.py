@@ -185,6 +185,16 @@ def test_the_runs_below_a_folder_are_compared(command: Command, tmp_path: Path) 
         assert names == ["sweep/0_scoring-dot", "sweep/1_scoring-additive"]
 
 
+def test_a_test_is_told_with_the_choices_of_the_run_that_it_tests(command: Command, tmp_path: Path) -> None:
+    own = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}  # Hydra's record: the defaults
+    folder = make_folder(tmp_path / "test", stage="test", choices=own, options={"ckpt_path": "run/last.ckpt"})
+    trained = {"model": "transformer", "data": "reverse", "scoring": "dot"}
+    (folder / "training.yaml").write_text(json.dumps({"choices": trained}))
+    assert command("stage=report", f"run={folder}").status == 0
+    (run,) = page_data(folder / "report.html")["runs"]
+    assert trained.items() <= dict(run["config"]).items()
+
+
 def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path / "sweep_2026", {"dot": [0.1, 0.2], "general": [0.15, 0.2]})
     failed = make_folder(sweep / "failed", overrides=["scoring=cosine", "seed=1"])

@@ -140,7 +140,7 @@ def test_a_run_folder(
     path = bad / name
     content = path.read_bytes() if path.exists() else b"ValueError: why\nTraceback\n"
     readers: list[tuple[str, Callable[[], object]]] = [
-        (path.name, lambda: report_page._read(bad, "bad")),
+        (path.name, lambda: report_page._read(run_folder.read_job(bad), "bad")),
         (path.name, lambda: resume_option.expand_resume([f"resume={bad}"], bad)),
         ("config.yaml", lambda: resume.saved_configuration(bad, "bad")),
         ("", lambda: resume.check_same_options(bad, plain)),  # its message names an option, not a file

@@ -28,7 +28,6 @@ from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     Job,
     find_runs,
-    read_choices,
     read_job,
     read_metrics,
     read_options,
@@ -55,11 +54,11 @@ def report(config: DictConfig) -> None:
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
-    rows = zip(folders, names, _settings(jobs), strict=True)
+    rows = zip(jobs, names, _settings(jobs), strict=True)
     for folder in folders:
         check_own_files(folder)
     check_logs(map(event_folder, folders))
-    runs = [replace(_read(folder, name, order), setting=setting) for folder, name, setting in rows]
+    runs = [replace(_read(job, name, order), setting=setting) for job, name, setting in rows]
     target = output_folder(given)
     view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
@@ -131,14 +130,15 @@ def _paths(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
+def _read(job: Job, name: str, order: Sequence[str] = ()) -> Run:
     """Read a run's folder, the metrics in `order` first; without a log, it has no curves and no attention."""
+    folder = job.folder
     config, metrics = folder / CONFIG, folder / METRICS
     log = read_log(event_folder(folder))
     options = flatten_options(read_options(config, str(config)))
     return Run(
         name,
-        {**read_choices(folder), **{path: str(value) for path, value in options.items()}},
+        {**job.choices, **{path: str(value) for path, value in options.items()}},
         results(read_metrics(metrics, str(metrics)) if is_there(metrics) else {}, order),
         log.curves,
         log.records,
