@@ -77,7 +77,11 @@ def test_values_are_proposed_from_the_distribution_itself(distribution: BaseDist
         (0.5, "complete", ""),
         (2, "complete", ""),
         (float("nan"), "failed", "the best value is nan"),
-        (None, "failed", "no checkpoint saved the metric's value: choose callbacks=default"),
+        (
+            None,
+            "failed",
+            "no checkpoint saved the metric's value: choose callbacks=default, and no debug=fast_dev_run",
+        ),
     ],
 )
 def test_the_result_of_a_run(value: float | None, state: str, why: str, tmp_path: Path) -> None:

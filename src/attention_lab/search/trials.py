@@ -121,7 +121,8 @@ def read_result(job: JobReturn) -> Result:
             return Result(state, reason=read_reason(folder / name))
     value = job.return_value
     if not isinstance(value, float | int):
-        return Result("failed", reason="no checkpoint saved the metric's value: choose callbacks=default")
+        reason = "no checkpoint saved the metric's value: choose callbacks=default, and no debug=fast_dev_run"
+        return Result("failed", reason=reason)
     if not math.isfinite(value):
         return Result("failed", reason=f"the best value is {value}")
     return Result("complete", float(value))
