@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 from architectures import SHARED, SMALL, WORDS, strong
 from many import build
@@ -91,6 +92,23 @@ def test_a_model_that_attends_itself_is_named(device: str) -> None:
     model, inputs = _Whole().to(device), torch.randn(2, 5, 32, device=device)
     with pytest.warns(UserWarning, match="not put in the model, where _Whole attends by operations of its"):
         assert list(replace_attention(model, SAME, inputs)) == ["layer.self_attn"]
+
+
+class _Around(nn.Module):
+    """Attends by the function, around a part that attends by operations of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = Pool()
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.pool(F.scaled_dot_product_attention(x, x, x))
+        return output
+
+
+def test_a_part_of_a_replaced_module_that_attends_itself_is_named() -> None:
+    with pytest.warns(UserWarning, match=r"not put in '0\.pool' \(Pool\)"):
+        assert list(replace_attention(nn.Sequential(_Around()), SAME, torch.randn(2, 5, 32))) == ["0"]
 
 
 def _llava() -> Any:

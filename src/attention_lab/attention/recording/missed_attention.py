@@ -3,7 +3,7 @@
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -59,9 +59,14 @@ def missed_attention_named(session: Session) -> Iterator[None]:
     for is_here, reason in ((False, _NOT_HERE), (True, _NOT_SEEN)):
         names = [name for name in inner if (missed[name][1] == threading.get_ident()) is is_here]
         if names:
-            named = ", ".join(f"{name!r} ({missed[name][0]})" for name in names[:_MOST_NAMED])
-            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-            warnings.warn(f"recording: nothing was recorded of {named}{more}, {reason}", stacklevel=6)
+            named = first_of([f"{name!r} ({missed[name][0]})" for name in names])
+            warnings.warn(f"recording: nothing was recorded of {named}, {reason}", stacklevel=6)
+
+
+def first_of(modules: Sequence[str]) -> str:
+    """The first of some modules, as a warning names them, and how many there are beside them."""
+    named = ", ".join(modules[:_MOST_NAMED])
+    return f"{named} and {len(modules) - _MOST_NAMED} more" if len(modules) > _MOST_NAMED else named
 
 
 def _is_known(module: nn.Module) -> bool:

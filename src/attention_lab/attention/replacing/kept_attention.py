@@ -1,18 +1,18 @@
 """Attention that a model computes by operations of its own, which stays as it is beside new mechanisms."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
 
 from attention_lab.attention.recorder import Selection
+from attention_lab.attention.recording.missed_attention import first_of
 from attention_lab.attention.recording.recording_mode import RecordingMode
 from attention_lab.attention.recording.session import Session
 
 _FIRST = slice(1)
-_MOST_NAMED = 3
 
 
 @contextmanager
@@ -51,20 +51,13 @@ class _Noting(RecordingMode):
         """Not noted here, as it is replaced or rejected."""
 
 
-def warn_of_kept(model: nn.Module, attending: Iterable[str], replaced: Iterable[str]) -> None:
-    """Warn of modules that attend, but are not replaced, nor parts of a replaced one."""
-    new = [*replaced]
-    kept = [name for name in attending if not any(_is_in(name, one) for one in new)]
-    if kept:
-        kinds = {name: type(model.get_submodule(name)).__name__ for name in kept[:_MOST_NAMED]}
-        named = ", ".join(f"{name!r} ({kind})" if name else "the model" for name, kind in kinds.items())
-        more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
+def warn_of_kept(model: nn.Module, names: Collection[str]) -> None:
+    """Warn of modules that attend by operations of their own, if there are any."""
+    if names:
+        kinds = {name: type(model.get_submodule(name)).__name__ for name in names}
+        named = first_of([f"{name!r} ({kind})" if name else "the model" for name, kind in kinds.items()])
         warnings.warn(
-            f"replace_attention: the mechanism was not put in {named}{more}, where {type(model).__name__} "
+            f"replace_attention: the mechanism was not put in {named}, where {type(model).__name__} "
             "attends by operations of its own: they stay as they are",
             stacklevel=3,
         )
-
-
-def _is_in(name: str, other: str) -> bool:
-    return name == other or name.startswith(f"{other}.")

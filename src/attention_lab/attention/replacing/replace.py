@@ -104,8 +104,8 @@ def replace_attention(
             "torch.nn.MultiheadAttention, a transformers model that uses the attention interface, or modules "
             "that call scaled_dot_product_attention when the model runs on `inputs`"
         )
-    kept = [name for name in attending if name in chosen]
-    warn_of_kept(model, kept, [one.name for one in replacements])
+    replaced = {one.name for one in replacements}
+    warn_of_kept(model, [name for name in attending if name in chosen and name not in replaced])
     for _, holder, part, new, _ in replacements:
         setattr(holder, part, new)
     if any(one.holder in found.interface.last for one in replacements):
