@@ -28,8 +28,8 @@ class Rules(NamedTuple):
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
-    *("argument_checks", "console_text", "constructor_options", "distributed", "errors", "files"),
-    *("lazy_names", "lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
+    *("argument_checks", "config_parts", "console_text", "constructor_options", "distributed", "errors"),
+    *("files", "lazy_names", "lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 SUBPACKAGES = {
@@ -38,6 +38,7 @@ SUBPACKAGES = {
     ),  # attention_lab/__init__.py: lazily
     "__main__": Rules({"inference"}, LIGHT),
     "argument_checks": Rules({"errors"}, LIGHT),
+    "config_parts": Rules({"sizes"}, LIGHT),
     "constructor_options": Rules({"argument_checks"}, LIGHT),
     "distributed": Rules(set(), LIGHTNING | HYDRA | PICTURES),
     "errors": Rules(set(), LIGHT),
@@ -79,9 +80,9 @@ SUBPACKAGES = {
     "runs": Rules(LEAVES | {"commandline", "untrusted", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES),
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
-    # MECHANISM of runs.config_parts; and what it uses of tasks imports no Lightning either
+    # what it uses of tasks imports no Lightning either
     "inference": Rules(
-        LEAVES | {"attention", "models", "data", "tasks", "untrusted", "runs"},
+        LEAVES | {"attention", "models", "data", "tasks", "untrusted"},
         LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},
     ),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),

@@ -156,12 +156,12 @@ def _check_early(config: DictConfig) -> None:
         LabError: a check failed.
     """
     from attention_lab.commandline.overrides import option_names
+    from attention_lab.config_parts import MECHANISM
     from attention_lab.data.specs import check_data, check_given_data
     from attention_lab.experiment.inputs import check_inputs
     from attention_lab.interruption import resume
     from attention_lab.models.specs import check_model
     from attention_lab.runs.checkpoint_paths import needed_checkpoints, one_checkpoint
-    from attention_lab.runs.config_parts import MECHANISM
 
     plain: Any = OmegaConf.to_container(config)
     if config.stage != "fit":

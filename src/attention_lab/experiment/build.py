@@ -19,6 +19,7 @@ from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.commandline.overrides import as_text
+from attention_lab.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.console_text import counted
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
@@ -26,7 +27,6 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.experiment.build_errors import checked_trainer_options
 from attention_lab.experiment.target_errors import explain_target, missing_target
-from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.untrusted.configuration import (

@@ -10,6 +10,7 @@ from hydra.errors import InstantiationException
 from torch import Tensor
 
 from attention_lab.commandline.option_paths import flatten
+from attention_lab.config_parts import MECHANISM
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.data.reading.codecs import Codec, TransductionCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
@@ -20,7 +21,6 @@ from attention_lab.machine import physical_memory
 from attention_lab.models import Ensemble, TwoWayEnsemble
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
-from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint

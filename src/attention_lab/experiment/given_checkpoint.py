@@ -7,6 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import options_given, parse_overrides
+from attention_lab.config_parts import REBUILT
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
@@ -14,7 +15,6 @@ from attention_lab.experiment.build_errors import check_typed_option
 from attention_lab.experiment.checkpoints import load
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
-from attention_lab.runs.config_parts import REBUILT
 from attention_lab.tasks import Task
 
 TRAINING_FILES = ("train_file", "validation_file", "file")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention import Mechanism
+from attention_lab.config_parts import MECHANISM
 from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
@@ -23,7 +24,6 @@ from attention_lab.files.regular_files import read_regular
 from attention_lab.files.writing import write_together
 from attention_lab.models.decoding.beam_search import Decodable
 from attention_lab.models.ensemble import Ensemble
-from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_generation import SequenceGeneration, SequencePredictor
 from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages, class_of

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.commandline.overrides import options_given, parse_overrides
+from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.console_text import console_message, printable
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
@@ -26,7 +27,6 @@ from attention_lab.files.paths import short_path
 from attention_lab.files.regular_files import is_file, matches_in
 from attention_lab.files.run_files import CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.interruption.signals import is_rank_zero
-from attention_lab.runs.config_parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import read_choices, read_metrics, read_yaml_or_none
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import check_run, packages_to_allow

@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
+from attention_lab.config_parts import GROUPS
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, is_folder, is_there
 from attention_lab.files.run_files import CONFIG, SWEEP
 from attention_lab.interruption.resume import AUTO
 from attention_lab.runs.checkpoint_paths import newest_run
-from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
 from attention_lab.untrusted.folder_links import check_links
 

@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_ranges import check_labels, check_pictures_format
+from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
@@ -20,7 +21,6 @@ from attention_lab.leaderboard.ranking import rank
 from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
 from attention_lab.leaderboard.tables import Section, count, print_leaderboard, to_csv, to_markdown
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
-from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.run_folder import Job, find_runs, tags_of
 from attention_lab.viz import Format

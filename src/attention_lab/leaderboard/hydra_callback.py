@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
+from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, METRICS
@@ -22,7 +23,6 @@ from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.failures import describe_failures
 from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.view import OPTIONS, View
-from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.recorded_failures import read_failure, record_failure
 from attention_lab.runs.run_folder import find_runs, read_job
 from attention_lab.runs.run_names import exclude_from_names

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from attention_lab.commandline.overrides import as_text
+from attention_lab.config_parts import COMPARED, SEED
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
-from attention_lab.runs.config_parts import COMPARED, SEED
 from attention_lab.runs.run_folder import Job
 from attention_lab.text_tables import is_interval_end
 

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from attention_lab.commandline.option_paths import lookup
+from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, counted
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, is_there, open_regular
@@ -20,7 +21,6 @@ from attention_lab.leaderboard.settings import group_runs, headlines, varied_opt
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.report.html_file import Comparison, Heading, Run, make_page
 from attention_lab.report.numbers import comparison, results
-from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.prediction_tables import read_confusions, read_worst

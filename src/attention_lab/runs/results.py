@@ -15,6 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
+from attention_lab.config_parts import SEED
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.errors import LabError
 from attention_lab.files.run_files import (
@@ -28,7 +29,6 @@ from attention_lab.files.run_files import (
     TRAINING,
 )
 from attention_lab.files.writing import remove, write_atomically
-from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.run_folder import read_choices, read_options
 from attention_lab.runs.tested_options import CHOICES, OF_TRAINING, run_of_test
 from attention_lab.text_tables import (

@@ -9,6 +9,7 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
+from attention_lab.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
@@ -24,7 +25,6 @@ from attention_lab.files.run_files import (
     SWEEP,
     TRAINING,
 )
-from attention_lab.runs.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
 from attention_lab.runs.recorded_failures import read_failure, read_reason

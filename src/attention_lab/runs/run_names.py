@@ -8,8 +8,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import as_typed, option_names, quote
+from attention_lab.config_parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.config_parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
 
 RESOLVER = "run_name"

@@ -11,10 +11,10 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.commandline.overrides import part_of
+from attention_lab.config_parts import OPTIMIZATION, TRAINED
 from attention_lab.errors import LabError
 from attention_lab.files.run_files import BEST, TRAINING
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.config_parts import OPTIMIZATION, TRAINED
 from attention_lab.untrusted.plain_files import read_yaml
 
 OF_TRAINING = (*OPTIMIZATION, "callbacks", "monitor", "trainer")

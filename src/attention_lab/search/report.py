@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.overrides import as_text, part_of, quote, read_value
+from attention_lab.config_parts import SETTING
 from attention_lab.console_text import printable
 from attention_lab.files.writing import write_atomically
-from attention_lab.runs.config_parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text, metric_name, number

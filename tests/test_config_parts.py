@@ -7,11 +7,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from attention_lab import config_parts
 from attention_lab.attention import Mechanism
 from attention_lab.commandline.option_paths import flatten
-from attention_lab.runs import config_parts
 
-CONF = Path(__file__).parents[2] / "conf"
+CONF = Path(__file__).parents[1] / "conf"
 
 
 def test_every_part_is_in_the_configuration() -> None:
