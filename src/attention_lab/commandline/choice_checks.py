@@ -20,6 +20,7 @@ from attention_lab.commandline.option_checks import (
 )
 from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
+from attention_lab.config_parts import MECHANISM
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, is_there
 
@@ -33,7 +34,7 @@ REQUIRED_EXTRAS = {
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 """The package that a choice needs, and the extra that installs it."""
-WITH_CLASSES = ("model", "data", "optimizer", "scoring", "normalizer", "window", "pooling")
+WITH_CLASSES = ("model", "data", "optimizer", *MECHANISM)
 """Groups whose choices each have a class, `_target_`."""
 
 

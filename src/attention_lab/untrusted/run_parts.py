@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal
 
+from attention_lab.config_parts import MECHANISM, OPTIMIZATION
 from attention_lab.errors import LabError
 from attention_lab.untrusted.configuration import check_option, class_of, is_class
 
@@ -18,9 +19,7 @@ OPTIONS: Mapping[str, Any] = {
 }
 """The type of each option outside the parts; one that is newer than the run may be missing."""
 MONITOR: Mapping[str, Any] = {"metric": str | None, "mode": Literal["min", "max"]}
-OPTIONAL = ("optimizer", "schedule")
-"""The parts that may be null."""
-MADE_LATER = ("scoring", "normalizer", "window", "pooling", "optimizer", "schedule")
+MADE_LATER = (*MECHANISM, *OPTIMIZATION)
 """The parts that are built later than their configuration is read, with sizes or parameters."""
 SEVERAL = ("callbacks", "logger")
 """The parts with any number of objects, each with a class."""
@@ -39,13 +38,9 @@ _CLASSES = {
     "model": r"attention_lab\.models\.(?:\w+\.)*[A-Z]\w*",
     "task": r"attention_lab\.tasks\.(?:\w+\.)*[A-Z]\w*",
     "data": r"attention_lab\.data\.(?:\w+\.)*[A-Z]\w*",
-    **dict.fromkeys(
-        ("scoring", "normalizer", "window", "pooling"), r"attention_lab\.attention\.(?:\w+\.)*[A-Z]\w*"
-    ),
+    **dict.fromkeys(MECHANISM, r"attention_lab\.attention\.(?:\w+\.)*[A-Z]\w*"),
 }
 """The classes of this package and of libraries that each part may name."""
-
-
 SUBPACKAGES = {
     "model": "models",
     "task": "tasks",
@@ -87,7 +82,7 @@ def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[st
         if part in SEVERAL:
             for key, one in found[part].items():
                 _check_class(one, f"{part}.{key}", classes, source, allow)
-        elif part not in OPTIONAL or node is not None:
+        elif node is not None or part not in OPTIMIZATION:  # these may be null
             _check_class(node, part, classes, source, allow)
     check_option(str, found["data"].get("kind"), "data.kind", source)
     for name, hint in OPTIONS.items():
