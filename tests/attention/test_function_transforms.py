@@ -20,6 +20,7 @@ from attention_lab.attention import (
     Linear,
     MultiheadAttention,
     ScaledDot,
+    Softmax,
     Sparsemax,
 )
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
@@ -83,6 +84,22 @@ def test_a_map_over_learned_biases() -> None:
     assert torch.allclose(mapped, each, atol=1e-12)
     found, wanted = (torch.autograd.grad(context.sin().sum(), bias)[0] for context in (mapped, each))
     assert torch.allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("learned", ["bias", "temperature"])
+def test_a_learned_part_outside_the_function(learned: str) -> None:
+    """The gradient of the queries, where the bias on the scores requires one outside of `torch.func.grad`."""
+    temperature = nn.Parameter(torch.tensor(1.5, dtype=torch.float64)) if learned == "temperature" else 1.0
+    attention = Attention(ScaledDot(4, 4), Softmax(temperature)).double()
+    query, key = torch.randn(3, 5, 4, dtype=torch.float64), torch.randn(3, 6, 4, dtype=torch.float64)
+    bias = torch.randn(5, 6, dtype=torch.float64, requires_grad=learned == "bias")
+
+    def loss(query: Tensor) -> Tensor:
+        return attention(query, attention.remember(key), bias=2 * bias).square().sum()  # type: ignore[no-any-return]
+
+    leaf = query.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(loss(leaf), leaf)
+    assert torch.allclose(torch.func.grad(loss)(query), wanted, atol=1e-12)
 
 
 def _agree(

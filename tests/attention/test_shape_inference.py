@@ -7,9 +7,19 @@ from functools import partial
 import pytest
 import torch
 from mechanisms import CASES, B, Case, D, K, Q
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, adjacency_mask, lengths_mask
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Mechanism,
+    MultiHead,
+    ScaledDot,
+    adjacency_mask,
+    lengths_mask,
+    recording,
+)
 from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import keeps_all
 
@@ -60,3 +70,16 @@ def test_an_attention_without_keys(without: Without) -> None:
     with without():
         attention: Attention = Case("Gaussian").make()
         assert attention(torch.randn(Q, D), attention.remember(torch.randn(0, D))).shape == (Q, D)
+
+
+@without_values
+def test_recorded_weights(without: Without) -> None:
+    with without():
+        x = torch.randn(B, K, 8)
+        for model, arguments in [
+            (nn.MultiheadAttention(8, 2, batch_first=True), (x, x, x)),
+            (MultiHead(Mechanism(ScaledDot), 8, 2), (x,)),
+        ]:
+            with recording(model, examples=[0]) as weights:
+                model(*arguments)
+            assert [weights[name].shape for name in weights] == [(1, 2, K, K)]

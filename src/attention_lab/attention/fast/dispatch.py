@@ -12,7 +12,7 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
 samples from the weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives:
-while they are computed, no path uses it. Nor does a bias under `vmap`, where it has no gradient for it.
+while they are computed, no path uses it. Nor does a bias under `torch.func`, where it may have no gradient.
 A subclass of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
 """
 
@@ -27,7 +27,7 @@ from attention_lab.attention.fast.band import band_attention, by_strips, make_bl
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.fast.transforms import in_forward_mode, under_vmap
+from attention_lab.attention.fast.transforms import in_forward_mode, in_torch_func
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
@@ -169,7 +169,7 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     # Beside a sink, features must be the whole score: see `Score.features`.
     if sink is not None and type(parts.score).forward is not Score.forward:
         return None
-    if call.bias is not None and under_vmap():  # where the kernel fails for a bias with a gradient
+    if call.bias is not None and in_torch_func():  # the kernel fails for one with a gradient outside of it
         return None
     free = memory.mask is None and call.bias is None and sink is None
     mask: Tensor | None = None

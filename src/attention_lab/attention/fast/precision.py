@@ -24,4 +24,6 @@ def uncached_autocast(x: Tensor) -> AbstractContextManager[Any]:
     A parameter whose cast was cached under `no_grad` would get no gradient where it is used again.
     """
     kind = x.device.type
+    if kind == "meta":
+        return nullcontext()
     return torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)

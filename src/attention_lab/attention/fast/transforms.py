@@ -26,6 +26,14 @@ def under_vmap() -> bool:
     return _running(TransformType.Vmap)
 
 
+def in_torch_func() -> bool:
+    """Whether any transform of `torch.func` is running, which hides what autograd outside of it knows.
+
+    Always False in compiled code, where this cannot be queried.
+    """
+    return _running()
+
+
 def in_forward_mode() -> bool:
     """Whether forward-mode derivatives are being computed, which PyTorch's fused attention does not support.
 
