@@ -79,6 +79,28 @@ TRACED = {
 LENGTHS = {"all keys": [6, 6], "some padding": [6, 2], "no key": [6, 0]}
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "attention",
+    [
+        lambda: Attention(Additive(SIZE, SIZE)),
+        lambda: Attention(Linear(SIZE, SIZE)),
+        lambda: Attention(ScaledDot(SIZE, SIZE), window=Band(SIZE, width=2)),
+        lambda: Attention(ScaledDot(SIZE, SIZE), Sparsemax(), window=Band(SIZE, width=2)),
+    ],
+    ids=["additive", "linear", "band", "sparse band"],
+)
+def test_what_is_exported_takes_all_lengths(attention: Callable[[], Attention], causal: bool) -> None:
+    """Also those at which the module itself takes another path."""
+    module, dynamic = Masked(attention(), causal), torch.export.Dim.DYNAMIC
+    example = torch.randn(3, 6, SIZE), lengths_mask(torch.tensor([6, 3, 1]), 6)
+    sizes = {0: dynamic, 1: dynamic}, {0: dynamic, 2: dynamic}
+    exported = torch.export.export(module, example, dynamic_shapes=sizes, strict=False).module()
+    for batch, length in [(1, 1), (2, 64), (2, 70), (2, 260)]:
+        x, mask = torch.randn(batch, length, SIZE), lengths_mask(torch.arange(1, batch + 1), length)
+        assert torch.allclose(exported(x, mask), module(x, mask), atol=1e-5)
+
+
 @TRACING
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("traced_with", LENGTHS)

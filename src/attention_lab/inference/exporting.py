@@ -24,8 +24,8 @@ SUFFIXES = (".pt2", ".onnx")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-4
 """Largest difference of a graph's outputs from the model's own, relative to the largest output above 1."""
-CHECKED = ((1, 1), (1, 7), (2, 5), (5, 3), (4, 12))
-"""Batch sizes and lengths with which a graph is checked."""
+CHECKED = ((1, 1), (1, 7), (2, 5), (5, 3), (2, 200))
+"""Batch sizes and lengths with which a graph is checked; in the last, many models take another path."""
 _CDIST = (torch.ops.aten.cdist.default, torch.ops.aten._cdist_forward.default)
 Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
 

@@ -132,8 +132,13 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
 
 
 def _band(parts: Parts, call: Call) -> Band | None:
-    """The band, if there is one and neither scores nor mask depend on which keys stand beside a key."""
+    """The band, if there is one and neither scores nor mask depend on which keys stand beside a key.
+
+    None in exported code, which is for any sizes, and these decide whether strips are faster.
+    """
     if not computes_as(call.window, Band) or call.bias is not None or parts.score.depends_on_position:
+        return None
+    if torch.compiler.is_exporting():
         return None
     mask, keys = call.memory.mask, call.memory.keys.shape[-2]
     return call.window if mask is None or mask.shape[-2:] == (1, keys) else None

@@ -69,8 +69,8 @@ def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, chunk: int | N
     A multiplication costs about half as much in the larger matrices of the pairs. There are then at most
     `2 min(f, dv)` pairs for each query and key, so memory remains linear in the length.
     """
-    if torch.compiler.is_exporting():  # for any sizes
-        return False
+    if torch.compiler.is_exporting():  # for any sizes, but a number of chunks holds only for some
+        return chunk is not None
     queries, keys = query.shape[-2], key.shape[-2]
     of_pair, of_sums = query.shape[-1] + value.shape[-1], query.shape[-1] * value.shape[-1]
     sums = (queries + keys) * of_sums + (0 if chunk is None else queries * chunk * of_pair)

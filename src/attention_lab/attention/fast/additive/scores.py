@@ -2,8 +2,8 @@
 
 `reference` is the plain formula. All other paths give the same results up to rounding:
 
-- small calls use `reference`, because a custom kernel would cost more than it saves, and so do the
-  transforms of `torch.func` and forward-mode differentiation;
+- small calls use `reference`, because a custom kernel would cost more than it saves, and so do exported
+  code, the transforms of `torch.func` and forward-mode differentiation;
 - a call that fits into one chunk (`chunks`) saves its state for the gradient, as autograd would;
 - larger calls run chunk by chunk and recompute the state for the gradient; compiled where that pays
   (`compiling`);
@@ -69,8 +69,11 @@ def additive_scores(
     queries, count, hidden = query.shape[-2], keys.shape[-2], query.shape[-1]
     examples = math.prod(leading)
     work = examples * queries * count * hidden
-    small = work <= (SMALL if activation == "tanh" else CHUNK)
-    if small or under_transform():
+    if (
+        torch.compiler.is_exporting()  # for any sizes, and for use without this package
+        or work <= (SMALL if activation == "tanh" else CHUNK)
+        or under_transform()
+    ):
         return reference(query, keys, weight, activation)
     dtype = torch.promote_types(query.dtype, keys.dtype)
     inside = torch.promote_types(dtype, torch.float32)
