@@ -67,6 +67,15 @@ def test_a_row_without_a_key_is_zero_in_value_and_gradient() -> None:
     assert gradient.isfinite().all() and gradient[1, 0] != 0 and gradient[1, 1] == 0
 
 
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid])
+def test_no_gradient_is_nan_on_the_way(normalizer: type[nn.Module]) -> None:
+    """Not even of what is left out later: PyTorch's detection of anomalies would stop the training."""
+    scores = torch.randn(3, 4, requires_grad=True)
+    mask = torch.tensor([[True] * 4, [False] * 4, [True, False, False, True]])
+    with torch.autograd.set_detect_anomaly(True):
+        normalizer()(scores, mask).square().sum().backward()
+
+
 def test_minus_infinity_counts_as_masked() -> None:
     scores = torch.tensor([[-torch.inf, -torch.inf], [-torch.inf, 3.0]], requires_grad=True)
     weights = masked_softmax(scores)

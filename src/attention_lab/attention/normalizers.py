@@ -222,7 +222,7 @@ def _sparsemax(scores: Tensor) -> Tensor:
     first, count = _sorted(scores)
     thresholds = (first.cumsum(-1) - 1) / count  # tau, if the first 1, 2, ... keys have a weight
     zero = scores.detach() <= _last(thresholds, thresholds < first)
-    size = (~zero).sum(-1, keepdim=True)
+    size = (~zero).sum(-1, keepdim=True).clamp_min(1)  # 0 in a row without a key
     tau = (scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) - 1) / size
     return (scores - tau).masked_fill(zero, 0.0).clamp_min(0.0)
 
@@ -235,7 +235,7 @@ def _entmax15(scores: Tensor) -> Tensor:
     spread = first.square().cumsum(-1) - count * mean.square()
     thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
     zero = scores.detach() <= _last(thresholds, thresholds < first)
-    size = (~zero).sum(-1, keepdim=True)
+    size = (~zero).sum(-1, keepdim=True).clamp_min(1)  # 0 in a row without a key
     mean = scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) / size
     spread = (scores - mean).masked_fill(zero, 0.0).square().sum(-1, keepdim=True)
     tau = mean - ((1 - spread) / size).clamp_min(torch.finfo(scores.dtype).tiny).sqrt()
