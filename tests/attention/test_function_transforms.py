@@ -22,10 +22,11 @@ from attention_lab.attention import (
     ScaledDot,
     Softmax,
     Sparsemax,
+    lengths_mask,
 )
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
 
-LENGTH, SIZE = 160, 16
+LENGTH, SIZE = 192, 16
 MECHANISMS: dict[str, Callable[[], Attention]] = {
     "additive": lambda: Attention(Additive(SIZE, SIZE, hidden_size=16)),
     "concat": lambda: Attention(Concat(SIZE, SIZE, hidden_size=16)),
@@ -134,6 +135,59 @@ def test_a_derivative_along_a_direction(attend: Callable[..., Tensor], by: str) 
     inputs, along = _inputs(), _inputs()
     found = _forward(attend, inputs, along, by)
     assert _agree(found, attend, inputs, along)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_several_gradients_at_once(attend: Callable[..., Tensor]) -> None:
+    """As a vectorised Jacobian computes them: only the backward pass runs for several gradients at once."""
+    leaves = [x.requires_grad_() for x in _inputs()]
+    context = attend(*leaves)
+    upstream = torch.randn(2, *context.shape, dtype=torch.float64)
+    found = torch.autograd.grad(context, leaves, upstream, retain_graph=True, is_grads_batched=True)
+    for number, one in enumerate(upstream):
+        wanted = torch.autograd.grad(context, leaves, one, retain_graph=True)
+        for got, want in zip(found, wanted, strict=True):
+            assert torch.allclose(got[number], want, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_graph_of_operators_holds_for_other_masks(name: str) -> None:
+    attention = MECHANISMS[name]().double()
+    query, key, value = _inputs()
+
+    def attend(query: Tensor, mask: Tensor) -> Tensor:
+        return attention(query, attention.remember(key, value, mask))  # type: ignore[no-any-return]
+
+    mask = lengths_mask(torch.tensor([LENGTH, 70, 0]), LENGTH)
+    traced = make_fx(attend)(query, torch.ones_like(mask))
+    assert torch.allclose(traced(query, mask), attend(query, mask), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # from PyTorch itself
+def test_a_linearised_function() -> None:
+    attention = MECHANISMS["additive"]().double().requires_grad_(False)
+    query, key, along = _inputs()
+    mask = lengths_mask(torch.tensor([LENGTH, 70, 0]), LENGTH)
+
+    def attend(query: Tensor) -> Tensor:
+        return attention(query, attention.remember(key, mask=mask))  # type: ignore[no-any-return]
+
+    context, slope = torch.func.linearize(attend, query)
+    assert torch.allclose(context, attend(query), rtol=1e-9, atol=1e-10)
+    assert _agree(slope(along), attend, [query], [along])
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # from the compiler
+def test_a_compiled_derivative_along_a_direction() -> None:
+    """Of an operator of our own, compiled code would take the derivative for zero."""
+    attention = MECHANISMS["additive"]().double()
+    query, key, along = _inputs()
+
+    def attend(query: Tensor) -> Tensor:
+        return attention(query, attention.remember(key))  # type: ignore[no-any-return]
+
+    slope = torch.compile(lambda x, d: torch.func.jvp(attend, (x,), (d,))[1], backend="aot_eager")
+    assert _agree(slope(query, along), attend, [query], [along])
 
 
 def _samples() -> list[Tensor]:

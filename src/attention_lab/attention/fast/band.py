@@ -118,10 +118,12 @@ class _Strips(torch.autograd.Function):
         """For each row, the sum over the strips that contain it, block by block."""
         *leading, count, _, features = gradient.shape
         more = -(-ctx.strip // ctx.size) - 1
+        rows = (count + more) * ctx.size
         total = gradient.new_zeros(*leading, count + more, ctx.size, features)
         for number, part in enumerate(torch.split(gradient, ctx.size, -2)):
             total[..., number : number + count, : part.shape[-2], :] += part
-        return total.flatten(-3, -2)[..., : ctx.length, :], None, None
+        # not `flatten`, which fails where several gradients are computed at once
+        return total.reshape(*leading, rows, features)[..., : ctx.length, :], None, None
 
 
 def make_blocks(queries: int, keys: int, width: int, *, causal: bool, offset: int = 0) -> Blocks | None:

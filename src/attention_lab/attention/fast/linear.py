@@ -5,6 +5,7 @@ smaller than the sums, as for a single query, it is used instead. On a GPU, kern
 many sequences (`linear_triton`).
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast import linear_triton
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.second_derivatives import plain_gradients
+from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
 
 
 def linear_attention(
@@ -98,9 +99,9 @@ class _Causal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, context, total = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            context = _by_sums(query, key, value, linear_triton.CHUNK)
-            return plain_gradients(context, (query, key, value), ctx.needs_input_grad, upstream)
+        if by_plain_formula(upstream):
+            plain = partial(_by_sums, chunk=linear_triton.CHUNK)
+            return plain_gradients(plain, (query, key, value), ctx.needs_input_grad, upstream)
         return linear_triton.gradients(query, key, value, context, total, upstream)
 
 

@@ -10,10 +10,10 @@ from torch.autograd import forward_ad
 def has_values(x: Tensor) -> bool:
     """Whether a branch may depend on the values of a tensor.
 
-    False in compiled code, in a trace (`torch.jit.trace`), under `vmap`, where one tensor stands for many, on
-    the meta device and in PyTorch's `FakeTensorMode`, which compute only shapes.
+    False in compiled code, in a trace (`torch.jit.trace` or `make_fx`), under `vmap`, where one tensor stands
+    for many, on the meta device and in PyTorch's `FakeTensorMode`, which compute only shapes.
     """
-    if torch.compiler.is_compiling() or _in_trace() or under_vmap() or x.is_meta:
+    if torch.compiler.is_compiling() or _in_trace() or _in_proxies() or under_vmap() or x.is_meta:
         return False
     return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # the first sees through wrappers
 
@@ -35,20 +35,17 @@ def in_torch_func() -> bool:
 
 
 def in_forward_mode() -> bool:
-    """Whether forward-mode derivatives are being computed, which PyTorch's fused attention does not support.
-
-    Always False in compiled code, where this cannot be queried.
-    """
-    return _dual_numbers() or _running(TransformType.Jvp)
+    """Whether forward-mode derivatives are computed, which PyTorch's fused attention does not support."""
+    return forward_ad._current_level >= 0
 
 
 def under_transform() -> bool:
     """Whether our autograd functions cannot be used.
 
-    True in forward mode, under any transform of `torch.func`, and in a trace, which could not be saved with
-    them.
+    True in forward mode, also in compiled code; in a trace, which could not be saved with them; and under any
+    other transform of `torch.func`, except in compiled code, where this cannot be queried.
     """
-    return _dual_numbers() or _in_trace() or _running()
+    return in_forward_mode() or _in_trace() or _in_proxies() or _running()
 
 
 def recomputing() -> bool:
@@ -63,8 +60,11 @@ def _in_trace() -> bool:
     return not torch.compiler.is_compiling() and torch._C._is_tracing()
 
 
-def _dual_numbers() -> bool:
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+def _in_proxies() -> bool:
+    """Whether `make_fx` is tracing, as it does for `torch.func.linearize`."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
 
 
 def _running(kind: TransformType | None = None) -> bool:

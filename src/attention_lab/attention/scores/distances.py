@@ -1,11 +1,12 @@
 """Distances of all pairs, on the CPU without a tensor `[Q, K, d]`, and with derivatives of every order."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attention_lab.attention.fast.second_derivatives import plain_gradients
+from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
 from attention_lab.attention.fast.transforms import under_transform
 from attention_lab.attention.scores.projection import check_same_size
 
@@ -93,8 +94,8 @@ class _Pairs(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         query, key, found = ctx.saved_tensors
         order, squared = ctx.options
-        if torch.is_grad_enabled():
-            plain = _plain(query, key, order, squared)
+        if by_plain_formula(upstream):
+            plain = partial(_plain, order=order, squared=squared)
             return *plain_gradients(plain, (query, key), ctx.needs_input_grad, upstream), None, None
         if squared:
             upstream = 2 * upstream * found

@@ -15,6 +15,7 @@ activations, take the same path with their own formula.
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ from attention_lab.attention.fast.additive import compiled_loops, triton_scores
 from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.second_derivatives import plain_gradients
+from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
 from attention_lab.attention.fast.transforms import has_values, under_transform
 
 SMALL = 2**18
@@ -174,9 +175,9 @@ class _Scores(torch.autograd.Function):
         a, b, w, state = ctx.saved_tensors
         (gradient,) = gradients
         with without_autocast(a):
-            if torch.is_grad_enabled():
-                scores = reference(a, b, w, ctx.activation)
-                return *plain_gradients(scores, (a, b, w), ctx.needs_input_grad, gradient), None, None
+            if by_plain_formula(gradient):
+                plain = partial(reference, activation=ctx.activation)
+                return *plain_gradients(plain, (a, b, w), ctx.needs_input_grad, gradient), None, None
             return *backward(a, b, w, gradient, ctx.how, state), None, None
 
 
