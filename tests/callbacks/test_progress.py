@@ -4,7 +4,7 @@ import gc
 import re
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import pytorch_lightning as pl
@@ -39,13 +39,13 @@ class Module(pl.LightningModule):
         return torch.optim.SGD(self.parameters())
 
 
-def _fit(folder: object, *callbacks: pl.Callback, refresh_rate: int = 10) -> None:
+def _fit(folder: object, *callbacks: pl.Callback, refresh_rate: int = 10, **options: Any) -> None:
     batches = DataLoader([torch.zeros(1)])
     monitor = ModelCheckpoint(str(folder), monitor="validation/token_error")
-    _trainer(6, Progress(refresh_rate), monitor, *callbacks).fit(Module(), batches, batches)
+    _trainer(6, Progress(refresh_rate), monitor, *callbacks, **options).fit(Module(), batches, batches)
 
 
-def _trainer(epochs: int, *callbacks: pl.Callback) -> pl.Trainer:
+def _trainer(epochs: int, *callbacks: pl.Callback, **options: Any) -> pl.Trainer:
     return pl.Trainer(
         max_epochs=epochs,
         logger=False,
@@ -53,11 +53,14 @@ def _trainer(epochs: int, *callbacks: pl.Callback) -> pl.Trainer:
         num_sanity_val_steps=0,
         enable_model_summary=False,
         callbacks=list(callbacks),
+        **options,
     )
 
 
-def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback) -> list[str]:
-    _fit(folder, *callbacks)
+def _lines(
+    capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback, **options: Any
+) -> list[str]:
+    _fit(folder, *callbacks, **options)
     return capsys.readouterr().out.splitlines()
 
 
@@ -142,9 +145,47 @@ def test_a_narrow_console_leaves_out_the_last_columns(
     ]
 
 
-def test_a_training_that_ends_early_says_why(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
-    lines = _lines(capsys, tmp_path, EarlyStopping("train/loss", patience=2, check_on_train_epoch_end=True))
-    assert lines[-1] == "Stopped after epoch 5: train loss has not improved in 2 epochs"
+@pytest.mark.parametrize(
+    ("stopping", "options", "line"),
+    [
+        ({"patience": 2}, {}, "Stopped after epoch 5: train loss has not improved in 2 epochs"),
+        ({"patience": 1}, {}, "Stopped after epoch 4: train loss has not improved in 1 epoch"),
+        (
+            {"patience": 1, "monitor": "validation/loss"},
+            {"check_val_every_n_epoch": 2},
+            "Stopped after epoch 4: validation loss has not improved in 1 validation",
+        ),
+        (
+            {"mode": "max", "stopping_threshold": 1000.0},
+            {"min_epochs": 3},
+            "Stopped after epoch 3: in epoch 1, train loss has reached 1000.0",
+        ),
+        ({"stopping_threshold": 2000.0}, {}, "Stopped after epoch 1: train loss has reached 2000.0"),
+        ({"divergence_threshold": 9.0}, {}, "Stopped after epoch 1: train loss is worse than 9.0"),
+    ],
+)
+def test_a_training_that_ends_early_says_why(
+    stopping: dict[str, Any],
+    options: dict[str, Any],
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    stop = EarlyStopping(**{"monitor": "train/loss", **stopping})
+    assert _lines(capsys, tmp_path, stop, **options)[-1] == line
+
+
+def test_a_training_that_ends_in_the_middle_of_an_epoch_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = EarlyStopping("validation/loss", patience=1)
+    trainer = _trainer(6, Progress(), stop, val_check_interval=2, enable_checkpointing=False)
+    trainer.fit(Module(), DataLoader([torch.zeros(1)] * 6), DataLoader([torch.zeros(1)]))
+    line = "Stopped in epoch 1: validation loss has not improved in 1 validation"
+    assert capsys.readouterr().out.splitlines()[-1] == line
+
+
+def test_a_training_whose_time_is_over_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    lines = _lines(capsys, tmp_path, max_time={"microseconds": 1})
+    assert lines[-1].startswith("Stopped ") and lines[-1].endswith(": the time limit has passed")
 
 
 def test_a_training_that_reaches_its_last_epoch_has_nothing_to_say(

@@ -4,12 +4,17 @@ import io
 import logging
 import re
 import sys
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from attention_lab.commandline.console_log import LOGGER, logged_console
 
+CONF = Path(__file__).parents[2] / "conf"
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
 
 
@@ -60,3 +65,14 @@ def test_the_log_of_a_run(command: Any) -> None:
     said = [line[28:].rstrip() for line in lines]
     assert said[1] == f"Options: {' '.join(NW)}"
     assert said[2:] == [line.rstrip() for line in done.out.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("choice", ["disabled", "none"])
+def test_another_choice_of_logging_replaces_ours(choice: str) -> None:
+    """Ours would lack the handlers that it changes."""
+    choices = [f"hydra/{group}_logging={choice}" for group in ("job", "hydra")]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        chosen = compose("config", choices, return_hydra_config=True).hydra
+    for group in ("job_logging", "hydra_logging"):
+        file = resources.files("hydra.conf") / "hydra" / group / f"{choice}.yaml"
+        assert chosen[group] == OmegaConf.create(file.read_text())

@@ -22,6 +22,8 @@ TRAIN = Path(__file__).parents[2] / "train.py"
         ("a=1 -cd mine -p mine b=2", "-cd mine -p mine a=1 b=2"),
         ("-m a=1 b=2", "-m a=1 b=2"),
         ("a=1 b=2 -m", "-m a=1 b=2"),
+        ("a=1 --info", "--info all a=1"),
+        ("a=1 -i defaults b=2", "-i defaults a=1 b=2"),
         ("", ""),
     ],
 )

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
+import torch
 from hydra.utils import instantiate
+from pytorch_lightning.callbacks import device_stats_monitor
 from pytorch_lightning.loggers import CSVLogger
 
 from attention_lab.errors import LabError
@@ -84,7 +87,7 @@ class NoOption:
     def __init__(self, mechanism, sizes):
         pass
 """
-FIRST = "its constructor must take mechanism and sizes first, which the program passes besides the options"
+FIRST = "it must take mechanism and sizes first, which the program passes besides the options"
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,18 @@ def test_a_model_takes_what_the_program_passes_first(
     assert str(raised.value) == message
 
 
+def test_a_schedule_takes_the_number_of_steps() -> None:
+    target = "torch.optim.lr_scheduler.StepLR"
+    config = {"schedule": {"_target_": target, "step_size": 2, "_partial_": True}}
+    optimizer = torch.optim.SGD([torch.zeros(1)])
+    with pytest.raises(LabError) as raised, blame_option(config):
+        instantiate(config["schedule"])(optimizer, 100)
+    first = "it must take the optimizer and the number of steps first"
+    assert str(raised.value) == (
+        f"schedule._target_={target}: {first}, which the program passes besides the options"
+    )
+
+
 TRAINER = {"_target_": "pytorch_lightning.Trainer"}
 CSV = {"_target_": "pytorch_lightning.loggers.CSVLogger", "flush_logs_every_n_steps": 0}
 
@@ -121,6 +136,24 @@ def test_a_number_that_a_library_cannot_use_later(tmp_path: Path) -> None:
     logger = CSVLogger(tmp_path, flush_logs_every_n_steps=0)
     with pytest.raises(LabError, match=r"^logger\.csv: ZeroDivisionError: "), blame_option(config):
         logger.log_metrics({"x": 1.0}, 0)
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [
+        ("BackboneFinetuning", "AttributeError: 'LightningModule' object has no attribute 'backbone'"),
+        ("DeviceStatsMonitor", "ModuleNotFoundError: `DeviceStatsMonitor` cannot log CPU stats as `psutil`"),
+    ],
+)
+def test_a_callback_that_does_not_work_here_is_named(
+    callback: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(device_stats_monitor, "_PSUTIL_AVAILABLE", False)
+    made = getattr(pl.callbacks, callback)()
+    config = {"callbacks": {"mine": {"_target_": f"pytorch_lightning.callbacks.{callback}"}}}
+    trainer = pl.Trainer(accelerator="cpu", logger=CSVLogger(tmp_path), enable_model_summary=False)
+    with pytest.raises(LabError, match=rf"^callbacks\.mine: {message}"), blame_option(config):
+        made.setup(trainer, pl.LightningModule(), "fit")
 
 
 def test_an_error_of_a_library_that_user_code_called_keeps_its_traceback(

@@ -5,6 +5,10 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import ModelSummary
+from pytorch_lightning.profilers import SimpleProfiler
 
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.experiment import console
@@ -45,6 +49,16 @@ def test_warnings_and_hints_are_one_line_each(
 def test_a_first_experiment_is_no_warning() -> None:
     console.silence_libraries()
     assert not logging.getLogger("pytorch_lightning.loggers.mlflow").isEnabledFor(logging.WARNING)
+
+
+def test_a_requested_model_summary_and_profile_are_shown(caplog: pytest.LogCaptureFixture) -> None:
+    console.silence_libraries()
+    module = pl.LightningModule()
+    module.layer = torch.nn.Linear(2, 3)
+    ModelSummary().on_fit_start(pl.Trainer(accelerator="cpu", logger=False), module)
+    SimpleProfiler().describe()
+    text = caplog.text
+    assert "layer | Linear" in text and "Profiler Report" in text and "TPU" not in text
 
 
 def test_warnings_of_libraries_cannot_control_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from attention_lab.experiment.fitting import no_best_checkpoint_warning
+from attention_lab.errors import LabError
+from attention_lab.experiment.fitting import check_last_checkpoint, no_best_checkpoint_warning
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,24 @@ def test_a_run_without_validation_says_what_it_tests(
         assert no_best_checkpoint_warning(trainer) == ""
     trainer.checkpoint_callback = None
     assert no_best_checkpoint_warning(trainer) == ""
+
+
+RESUMABLE = {"resumable": {"dirpath": "run/checkpoints"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({"save_last": True, "dirpath": "run/checkpoints"}, "save_last=true"),
+        ({"save_last": "link"}, "save_last=link"),
+        ({"filename": "last"}, "filename=last"),
+    ],
+)
+def test_nothing_replaces_the_checkpoint_from_which_a_run_is_resumed(
+    options: dict[str, Any], given: str
+) -> None:
+    with pytest.raises(LabError, match=rf"^callbacks\.mine\.{given} would replace checkpoints/last\.ckpt, "):
+        check_last_checkpoint({**RESUMABLE, "mine": options})
+    check_last_checkpoint({"mine": options})  # as with callbacks=none
+    check_last_checkpoint({**RESUMABLE, "mine": {**options, "dirpath": "run/more"}})
+    check_last_checkpoint({**RESUMABLE, "mine": {"save_last": False, "filename": "best"}})

@@ -20,6 +20,13 @@ from attention_lab.interruption.resume import resume_command
             "data: {_target_: theirs.Data}",
             " 'allow=[mine,theirs]'",
         ),
+        (
+            "callbacks:\n  stop: {_target_: pytorch_lightning.callbacks.EarlyStopping}\n"
+            "  mean: {_target_: pytorch_lightning.callbacks.EMAWeightAveraging}\n"
+            "optimizer: {_target_: torch.optim.Muon}\n"
+            "schedule: {_target_: torch.optim.lr_scheduler.CosineAnnealingLR}",
+            " 'allow=[torch.optim,pytorch_lightning.callbacks]'",
+        ),
         ("{", ""),
         (None, ""),
     ],

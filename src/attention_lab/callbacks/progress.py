@@ -9,11 +9,12 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
+from pytorch_lightning.callbacks import EarlyStopping, Timer, TQDMProgressBar
+from pytorch_lightning.callbacks.early_stopping import EarlyStoppingReason
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
 from torch import Tensor
 
-from attention_lab.console_text import console_width
+from attention_lab.console_text import console_width, counted
 from attention_lab.text_tables import metric_name, number
 
 LOSS = "train/loss"
@@ -141,13 +142,16 @@ class Progress(TQDMProgressBar):
         """Say why training ended before its last epoch."""
         if not trainer.is_global_zero or trainer.current_epoch == trainer.max_epochs:
             return
+        ended, batches = trainer.current_epoch, trainer.fit_loop.epoch_loop.batch_progress
+        stop = f"Stopped {'after' if batches.is_last_batch else 'in'} epoch {ended}"
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, EarlyStopping) and callback.stopped_epoch:
-                monitored = metric_name(str(callback.monitor))
-                _print(
-                    f"Stopped after epoch {callback.stopped_epoch + 1}: {monitored} has not improved "
-                    f"in {callback.patience} epochs"
-                )
+            if isinstance(callback, EarlyStopping) and (reason := _why_stopped(callback)):
+                noticed = callback.stopped_epoch + 1
+                earlier = f"in epoch {noticed}, " if noticed < ended else ""  # with trainer.min_epochs
+                _print(f"{stop}: {earlier}{reason}")
+            left = callback.time_remaining() if isinstance(callback, Timer) else None
+            if left is not None and left <= 0:
+                _print(f"{stop}: the time limit has passed")
 
 
 @dataclass
@@ -157,6 +161,20 @@ class _Losses:
     epoch: int = 0
     total: Tensor | float = 0.0
     steps: int = 0
+
+
+def _why_stopped(callback: EarlyStopping) -> str:
+    """Why early stopping ended training; empty if it did not."""
+    monitored = metric_name(str(callback.monitor))
+    unit = "epoch" if callback._check_on_train_epoch_end else "validation"
+    reasons = {
+        EarlyStoppingReason.NON_FINITE_METRIC: "is not finite",
+        EarlyStoppingReason.STOPPING_THRESHOLD: f"has reached {callback.stopping_threshold}",
+        EarlyStoppingReason.DIVERGENCE_THRESHOLD: f"is worse than {callback.divergence_threshold}",
+        EarlyStoppingReason.PATIENCE_EXHAUSTED: f"has not improved in {counted(callback.patience, unit)}",
+    }
+    reason = reasons.get(callback.stopping_reason)
+    return f"{monitored} {reason}" if reason else ""
 
 
 def _print(line: str) -> None:

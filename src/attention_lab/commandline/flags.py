@@ -22,7 +22,13 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with all flags and their values first. Raises LabError as `read_flags` does."""
     options = read_flags(arguments).overrides
     # The value of a flag has no "=", so it is never mistaken for an option.
-    return [*(argument for argument in arguments if argument not in options), *options]
+    flags = [argument for argument in arguments if argument not in options]
+    if flags and flags[-1] in (
+        "--info",
+        "-i",
+    ):  # without a value: not the first option
+        flags.append("all")
+    return [*flags, *options]
 
 
 def read_flags(arguments: Sequence[str]) -> Namespace:

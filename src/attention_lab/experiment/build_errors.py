@@ -10,6 +10,7 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from torch import nn
 
 from attention_lab.argument_checks import allowed_types, alternatives, option_types
 from attention_lab.callbacks.monitored_metric import not_measured
@@ -34,6 +35,7 @@ PASSED = {
     "task": ("recipe", "optimizer", "schedule"),
 }
 """Arguments of a part's constructor that are not options: the program passes them, a model's by position."""
+_FIRST = {"model": "mechanism and sizes", "schedule": "the optimizer and the number of steps"}
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 
@@ -49,7 +51,7 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
         yield
     except MisconfigurationException as error:  # Lightning's; its first line says what is wrong
         raise _not_measured(str(error)) or LabError(first_line(error)) from None
-    except BUILD_ERRORS as error:
+    except (*BUILD_ERRORS, ModuleNotFoundError) as error:
         if missing := _not_measured(str(error)):
             raise missing from None
         if is_out_of_memory(error):
@@ -141,7 +143,7 @@ def _part_to_blame(
 
 def _raised_in_library(error: BaseException, targets: Mapping[str, str]) -> bool:
     """Whether an error was raised by Lightning or an optimiser, and not through the user's own package."""
-    frames = _frames(error)
+    frames = [frame for frame in _frames(error) if frame.f_code is not nn.Module.__getattr__.__code__]
     return (
         bool(frames)
         and str(frames[0].f_globals.get("__name__")).startswith(_LIBRARIES)
@@ -251,11 +253,9 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
             f"{part}._target_={target}: its constructor must also take {unknown}, which the program "
             "passes besides the options"
         )
-    if part == "model" and re.search(r"takes \d+ positional|got multiple values", text):
-        return (
-            f"{part}._target_={target}: its constructor must take {' and '.join(PASSED[part])} first, "
-            "which the program passes besides the options"
-        )
+    if part in _FIRST and re.search(r"takes \d+ positional|got multiple values", text):
+        first = f"it must take {_FIRST[part]} first, which the program passes besides the options"
+        return f"{part}._target_={target}: {first}"
     if unknown:
         return _not_an_option(part, unknown, target, configured)
     wrong = _wrong_types(part, config, target)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
 QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard")
+ON_REQUEST = ("pytorch_lightning.callbacks", "pytorch_lightning.profilers")
+"""Loggers of what the user has asked for: a model summary, a profile, a callback with `verbose=true`."""
 IGNORED = (
     r".*does not have many workers.*",  # the data is in memory, so workers would only add overhead
     r".*`training_step` returned `None`.*",  # a model without parameters
@@ -40,6 +42,8 @@ def silence_libraries() -> None:
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in ON_REQUEST:
+        logging.getLogger(name).setLevel(logging.INFO)
     # Lightning warns of an experiment that MLflow does not have yet.
     logging.getLogger("pytorch_lightning.loggers.mlflow").setLevel(logging.ERROR)
     for message in IGNORED:

@@ -10,7 +10,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
-from attention_lab.commandline.overrides import option_names
+from attention_lab.commandline.overrides import as_text, option_names
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
@@ -82,6 +82,23 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
     if resume.has_finished(folder) or resume.has_checkpoint(folder):
         resume.check_same_options(folder, plain, option_names(HydraConfig.get().overrides.task))
     return resume.finished_results(folder)
+
+
+def check_last_checkpoint(callbacks: Config) -> None:
+    """Raise LabError if a callback of Lightning's would replace the `last.ckpt` of `Resumable`.
+
+    It does not have all that a resumed run needs to give the results of an unbroken one.
+    """
+    own = callbacks.get("resumable", {}).get("dirpath")
+    for name, options in callbacks.items():
+        given = {"save_last": options.get("save_last"), "filename": options.get("filename") == "last"}
+        option = next((one for one, replaces in given.items() if replaces), None)
+        if own and option and options.get("dirpath") in (None, own):
+            raise LabError(
+                f"callbacks.{name}.{option}={as_text(options[option])} would replace checkpoints/last.ckpt, "
+                "which every run has and from which it is resumed: leave it out, or set "
+                f"callbacks.{name}.dirpath=..."
+            )
 
 
 def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:

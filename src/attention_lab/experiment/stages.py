@@ -29,6 +29,7 @@ from attention_lab.experiment.console import in_sweep, silence_libraries, warn_a
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
+    check_last_checkpoint,
     check_tested,
     find_starting_point,
     fit_metrics,
@@ -69,6 +70,7 @@ def fit(config: DictConfig) -> float | None:
         start = find_starting_point(plain, folder)
         if not start.resuming:
             check_part_options(plain)
+            check_last_checkpoint(plain["callbacks"])
         check_devices(plain["trainer"])
         check_option_types(plain)
         data = make_data(plain)

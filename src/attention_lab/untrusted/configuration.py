@@ -91,7 +91,8 @@ def _check_targets(
     if type(node) is dict:
         inside = str(node.get("_target_", holder))
         for key, value in node.items():
-            _check_key(key, value, source)
+            if type(key) is not int or "_target_" in node:  # a mapping, such as of epochs, may have numbers
+                _check_key(key, value, source)
             if key == "_target_":
                 _check_target(value, holder, source, allow, listed)
             _check_targets(value, source, allow, listed, inside)
@@ -227,8 +228,17 @@ def checked_packages(allow: Any) -> Sequence[str]:
     return allow
 
 
+def package_to_allow(target: str) -> str:
+    """What `allow=` takes for a target: the user's own package, but of a library only a part."""
+    names = target.split(".")
+    return ".".join(names[:2]) if names[0] in ("pytorch_lightning", "torch") else names[0]
+
+
 def _how_to_allow(target: object) -> str:
-    package = str(target).partition(".")[0]
-    if not package.isidentifier() or package in ("attention_lab", *sys.stdlib_module_names, "torch"):
+    package, asked = package_to_allow(str(target)), "that package is yours"
+    top = package.partition(".")[0]
+    if not top.isidentifier() or top in ("attention_lab", *sys.stdlib_module_names, "torch"):
         return ""
-    return f"; if that package is yours, add 'allow=[{package}]'"
+    if top == "pytorch_lightning":
+        asked = "you want it"
+    return f"; if {asked}, add 'allow=[{package}]'"

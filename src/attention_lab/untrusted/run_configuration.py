@@ -15,10 +15,11 @@ from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
     checked_packages,
+    package_to_allow,
     with_moved_classes,
 )
 from attention_lab.untrusted.plain_files import levels
-from attention_lab.untrusted.run_parts import check_parts_of_run, is_listed
+from attention_lab.untrusted.run_parts import check_parts_of_run, has_listed_name, is_listed
 
 WRITING = ("trainer", "callbacks", "logger")
 """The parts of a configuration whose options may say where to write."""
@@ -78,14 +79,14 @@ def check_run(
 
 
 def packages_to_allow(found: Any) -> list[str]:
-    """The packages besides this one and its libraries whose classes the configuration of a run names.
+    """The packages whose classes the configuration of a run names, and which a resumed run has to allow.
 
     It imports none of them: a signal may have interrupted the import of PyTorch, which then fails.
     """
     nodes = [one for level in levels(found) for one in level if isinstance(one, dict)]
     named = [one["_target_"] for one in nodes if isinstance(one.get("_target_"), str)]
-    packages = dict.fromkeys(one.partition(".")[0] for one in named)
-    return [one for one in packages if one not in ("attention_lab", "pytorch_lightning", "torch")]
+    unknown = [one for one in named if not one.startswith("attention_lab.") and not has_listed_name(one)]
+    return list(dict.fromkeys(map(package_to_allow, unknown)))
 
 
 def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:

@@ -63,10 +63,15 @@ _MODULE = "torch.nn.modules.module.Module"
 
 def is_listed(target: str) -> bool:
     """Whether a configuration may name a target that is not one of this package's models, data or tasks."""
-    if not any(re.fullmatch(pattern, target) for pattern in _LISTED.values()):
+    if not has_listed_name(target):
         return False
     module, _, name = target.rpartition(".")
     return not name[0].isupper() or is_class(module, name, module.partition(".")[0])
+
+
+def has_listed_name(target: str) -> bool:
+    """Whether `is_listed` may be true of a target, judged without an import."""
+    return any(re.fullmatch(pattern, target) for pattern in _LISTED.values())
 
 
 def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[str] = ()) -> None:
