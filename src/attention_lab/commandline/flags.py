@@ -23,10 +23,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
     options = read_flags(arguments).overrides
     # The value of a flag has no "=", so it is never mistaken for an option.
     flags = [argument for argument in arguments if argument not in options]
-    if flags and flags[-1] in (
-        "--info",
-        "-i",
-    ):  # without a value: not the first option
+    if flags and flags[-1] in ("--info", "-i"):  # without a value, for which it would take the first option
         flags.append("all")
     return [*flags, *options]
 
