@@ -147,12 +147,3 @@ def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
     inner["_target_"] = "attention_lab.loggers.MLFlowRunLogger"
     with pytest.raises(LabError, match="inside"):
         check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)
-
-
-def test_numbers_are_keys_of_a_mapping_but_no_options() -> None:
-    scheduler = {"_target_": "attention_lab.models.Seq2Seq", "scheduling": {0: 4, 3: 2}}  # by epoch
-    check_targets(scheduler, "x")
-    with pytest.raises(LabError, match="has the option 0, which is not allowed"):
-        check_targets({**scheduler, 0: 4}, "x")
-    with pytest.raises(LabError, match="has the option True, which is not allowed"):
-        check_targets({**scheduler, "scheduling": {True: 4}}, "x")

@@ -91,8 +91,7 @@ def _check_targets(
     if type(node) is dict:
         inside = str(node.get("_target_", holder))
         for key, value in node.items():
-            if type(key) is not int or "_target_" in node:  # a mapping, such as of epochs, may have numbers
-                _check_key(key, value, source)
+            _check_key(key, value, source)
             if key == "_target_":
                 _check_target(value, holder, source, allow, listed)
             _check_targets(value, source, allow, listed, inside)
