@@ -217,6 +217,7 @@ def test_some_attentions_by_name() -> None:
     assert model["a"].record is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", ["none", "band"])
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
 def test_an_encoder_computes_the_same_bits(

@@ -20,6 +20,7 @@ def _check_refused(done, *parts: str) -> None:
         assert part in line
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [

@@ -76,6 +76,7 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
     assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

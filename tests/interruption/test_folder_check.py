@@ -54,6 +54,7 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
         check(config)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "place"),
     [

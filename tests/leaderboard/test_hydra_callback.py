@@ -191,6 +191,7 @@ def test_a_sweep_with_axes_draws_a_picture(command) -> None:
     assert (again.folder / "comparison.png").read_bytes() != picture
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "said"),
     [

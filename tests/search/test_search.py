@@ -223,6 +223,7 @@ def test_a_storage_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> 
         connect(storage_url(str(tmp_path / name), tmp_path))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -255,6 +256,7 @@ def test_a_damaged_storage(command, tmp_path: Path) -> None:
     assert "study.db" in line and "not a database" in line
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", sorted(path.stem for path in (CONF / "search").glob("*.yaml")))
 def test_the_space_of_a_model_only_names_existing_options(model: str) -> None:
     space = OmegaConf.load(CONF / "search" / f"{model}.yaml")

@@ -152,6 +152,7 @@ def test_data_that_does_not_know_its_curve_and_keeps_no_test_shows_neither(tmp_p
         assert [one.style for one in panel.series] == ["band", "plain", "dashed", "samples"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["svg", "pdf"])
 def test_pictures_are_written_in_the_format_that_is_asked_for(kind: Format, tmp_path: Path) -> None:
     data = Sine(train_size=6, validation_size=3, test_size=3)

@@ -56,6 +56,7 @@ def _all_draws(
         yield path, monte_carlo_loss(model, batch, pooling, _likelihood)[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [{"wiring": "luong"}, {"wiring": "bahdanau"}, {"wiring": "luong", "input_feeding": True}],

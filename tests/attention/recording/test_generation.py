@@ -31,6 +31,7 @@ def _model(name: str, path: str) -> nn.Module:
     return kind._from_config(config, attn_implementation=path).eval()  # type: ignore[no-any-return]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "path"), CASES)
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_steps_are_the_rows_of_one_matrix(name: str, path: str, cache: str) -> None:

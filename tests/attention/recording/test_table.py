@@ -21,6 +21,7 @@ def _marked(cells: list[tuple[str, str, str]]) -> list[object]:
     return [pytest.param(*cell, id="-".join(cell), marks=mark) for cell, mark in marks.items()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "implementation", "padding"), _marked(CELLS))
 def test_weights_are_those_of_the_model(name: str, implementation: str, padding: str) -> None:
     for dtype, bound in table.BOUNDS.items():

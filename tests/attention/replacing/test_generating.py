@@ -38,6 +38,7 @@ def _generate(model: Any, **options: Any) -> Tensor:
     return tokens
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize("name", ["Llama", "Mistral"])
 @pytest.mark.parametrize("mechanism", [SAME, Mechanism(Additive), Mechanism(ScaledDot, normalizer=Sparsemax)])
