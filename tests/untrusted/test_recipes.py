@@ -147,3 +147,16 @@ def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
     inner["_target_"] = "attention_lab.loggers.MLFlowRunLogger"
     with pytest.raises(LabError, match="inside"):
         check_targets(parts, "x", allow=["attention_lab.models"], listed=lambda _: True)
+
+
+def test_numbers_are_keys_only_in_what_an_allowed_class_is_given() -> None:
+    name = "pytorch_lightning.callbacks.GradientAccumulationScheduler"
+    scheduler = {"_target_": name, "scheduling": {0: 4, 3: 2}}  # by epoch
+    allow = ["pytorch_lightning.callbacks"]
+    check_targets({"callbacks": {"mine": scheduler}}, "x", allow=allow)
+    for wrong in ({**scheduler, 0: 4}, {**scheduler, "scheduling": {True: 4}}, {"callbacks": {0: scheduler}}):
+        with pytest.raises(LabError, match=r"has the option (0|True), which is not allowed"):
+            check_targets(wrong, "x", allow=allow)
+    own = {"_target_": "attention_lab.models.Seq2Seq", "scheduling": {0: 4}}
+    with pytest.raises(LabError, match="has the option 0, which is not allowed"):
+        check_targets(own, "x", allow=allow)
