@@ -181,6 +181,27 @@ def test_a_path_equals_the_weights_of_all_pairs(
 
 
 @every_dtype
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_column_for_all_keys(masked: bool, dtype: torch.dtype, device: torch.device) -> None:
+    """A bias that adds the same to all scores of a query, and a mask that hides all of its keys or none."""
+    inputs = _drawn(*[(3, 2, 40, 16)] * 3, (2, 40, 1), dtype=dtype)
+    column = torch.arange(3 * 40).view(3, 1, 40, 1) % 3 > 0 if masked else None
+    exact, mine = _attention(ScaledDot), _attention(ScaledDot).to(device, dtype)
+
+    def by_weights(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+        return exact.weights(query, exact.remember(key, value, column)) @ value + 0 * bias.sum()
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+        mask = None if column is None else column.to(device)
+        context: Tensor = mine(query, mine.remember(key, value, mask), bias=bias)
+        return context
+
+    wanted, found = _results(by_weights, inputs), _results(attend, _moved(inputs, device, dtype))
+    _compare(found[:-1], wanted[:-1], ERRORS[dtype])
+    assert found[-1].abs().max() < 0.1  # the gradient of the bias is 0 up to rounding
+
+
+@every_dtype
 def test_a_padded_encoder_equals_the_packed_one(dtype: torch.dtype, device: torch.device) -> None:
     """The content of padding affects no output and no gradient; on the CPU nothing is computed there."""
     torch.manual_seed(0)

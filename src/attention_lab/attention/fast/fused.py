@@ -50,9 +50,12 @@ def fused_attention(
         alive = mask.any(-1, keepdim=True)
         if not keeps_all(alive):
             empty = ~alive
-            mask = mask | empty
+            # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
+            mask = None if mask.shape[-1] == 1 and has_values(mask) else mask | empty
     if bias is not None:
         bias = (bias * scale).to(query.dtype)
+        if bias.shape[-1] == 1 and has_values(bias):
+            bias = bias.expand(*bias.shape[:-1], key.shape[-2]).contiguous()
         mask = bias if mask is None else bias.where(mask, -torch.inf)
     leading = query.shape[:-3]
     if rank > 4:  # the fast kernels take four dimensions

@@ -1,0 +1,57 @@
+"""What `scaled_dot_product_attention` is given: a GPU's kernels reject masks that the CPU's accept."""
+
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attention_lab.attention.fast.fused import fused_attention
+
+B, H, Q, K, D = 2, 3, 4, 5, 8
+
+
+@pytest.fixture
+def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its efficient kernel fails for a mask whose only column it would have to repeat for every key."""
+    kernel = F.scaled_dot_product_attention
+
+    def checked(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, **options: object) -> Tensor:
+        if attn_mask is not None:
+            assert attn_mask.shape[-1] == key.shape[-2], "(*bias): last dimension must be contiguous"
+            assert attn_mask.stride(-1) == 1  # otherwise all weights are in memory
+        return kernel(query, key, value, attn_mask=attn_mask, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", checked)
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+@pytest.mark.parametrize("columns", [*product((None, 1, K), (None, 1, K))])
+@pytest.mark.parametrize("rows", [1, Q])
+@pytest.mark.parametrize("with_sink", [False, True])
+def test_a_mask_or_a_bias_with_one_column_for_all_keys(
+    columns: tuple[int | None, int | None], rows: int, with_sink: bool
+) -> None:
+    torch.manual_seed(0)
+    of_mask, of_bias = columns
+    tensors = [torch.randn(B, H, size, D, dtype=torch.float64) for size in (Q, K, K)]
+    mask = None if of_mask is None else torch.rand(B, 1, rows, of_mask) > 0.5
+    bias = None if of_bias is None else torch.randn(H, rows, of_bias, dtype=torch.float64)
+    sink = torch.randn(H, 1, 1, dtype=torch.float64) if with_sink else None
+    leaves = [x.requires_grad_() for x in (*tensors, bias) if x is not None]
+
+    def results(context: Tensor) -> list[Tensor]:
+        return [context, *torch.autograd.grad((context * weight).sum(), leaves)]
+
+    weight = torch.randn(B, H, Q, D, dtype=torch.float64)
+    query, key, value = tensors
+    found = results(fused_attention(query, key, value, mask, bias=bias, sink=sink, scale=0.5))
+    scores = query @ key.mT * 0.5 + (0.0 if bias is None else 0.5 * bias)
+    visible = torch.ones(()).bool() if mask is None else mask
+    scores = scores.masked_fill(~visible, -torch.inf)
+    last = torch.full((B, H, Q, 1), -torch.inf) if sink is None else sink.expand(B, H, Q, 1)
+    scores = torch.cat([scores, last.double()], -1)
+    empty = (scores == -torch.inf).all(-1, keepdim=True)
+    weights = scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    torch.testing.assert_close(found, results(weights[..., :-1] @ value))
