@@ -262,7 +262,7 @@ class Session:
 
 
 def _recorded_name(name: str, attention: Attention) -> str:
-    """The name of an attention of our own; if it is in place of a layer's own attention, that of the layer."""
+    """The name of an attention of our own, or of the layer whose own attention it replaces."""
     if attention.part_of_layer is None:
         return name
     layer, found, _ = f".{name}.".rpartition(f".{attention.part_of_layer}.")
