@@ -48,7 +48,7 @@ def _weights_path(model: str | Path) -> Path:
         path = path / WEIGHTS
     if path.suffix != SUFFIX or not is_there(path):
         names = f"a model of the package ({', '.join(packaged)})" if packaged else "a model of the package"
-        trained = path.suffix == ".ckpt" or is_folder(path / CHECKPOINTS)
+        trained = path.suffix == ".ckpt" or is_folder(Path(str(model), CHECKPOINTS))
         hint = "; for a checkpoint or a run's folder, use attention_lab.load" if trained else ""
         raise LabError(f"{model} is neither {names} nor a folder with {WEIGHTS}{hint}")
     return path
