@@ -72,7 +72,7 @@ def _check_padding(weights: Recording, labels: Labels) -> None:
             continue
         visible = weights.mask(name).flatten(1, 2).any(1)
         for number, (keys, own) in enumerate(zip(visible, labels, strict=False), start=1):
-            if keys[len(own) :].any() and not keys[: len(own)].all():
+            if len(own) < longest and keys[-1] and not keys[0]:
                 raise LabError(
                     f"AttentionMaps: example {number} has {len(own)} labels for {longest} positions, but the "
                     "first positions are padding (masked): give a label for each position, padding included"
