@@ -44,10 +44,8 @@ class Heatmap:
     def __post_init__(self) -> None:
         weights, title = (cast(object, one) for one in (self.weights, self.title))
         if not isinstance(weights, np.ndarray):
-            given = kind_of(weights)
-            raise TypeError(
-                f"weights must be a numpy array, not {given}: give weights.detach().cpu().numpy()"
-            )
+            given = type(weights).__name__
+            raise TypeError(f"weights must be a numpy array, not {given}: give weights.cpu().numpy()")
         if not isinstance(title, str):
             raise TypeError(f"title must be a text, not {type(title).__name__}")
         if self.weights.ndim != 2:
