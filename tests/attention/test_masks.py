@@ -32,6 +32,14 @@ def test_lengths_are_numbers() -> None:
         check_lengths(torch.ones(2, 5, dtype=torch.bool))
 
 
+def test_a_mask_of_zeros_and_ones_in_place_of_lengths_is_rejected() -> None:
+    mask = torch.tensor([[0, 1, 1], [1, 1, 1]])  # as a tokenizer returns it
+    with pytest.raises(ValueError, match=r"^lengths \[2, 3\] of zeros and ones are a mask: .*mask\.bool\(\)"):
+        lengths_mask(mask, 3)
+    assert lengths_mask(mask, 4).shape == (2, 3, 4)
+    assert lengths_mask(torch.tensor([[0, 0, 1], [1, 0, 0]]), 3).sum() == 2
+
+
 @pytest.mark.parametrize("length", [-1, 6])
 def test_lengths_are_from_zero_to_the_number_of_keys(length: int) -> None:
     with pytest.raises(ValueError, match=rf"lengths must be from 0 to 5, the number of keys, got {length}$"):

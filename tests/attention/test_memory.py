@@ -153,10 +153,10 @@ def test_queries_fit_score_and_mask() -> None:
     with pytest.raises(ValueError, match=r"queries of size 4, got \[2, 5, 3\]"):
         attention(torch.zeros(2, 5, 3), attention.remember(KEYS, VALUES))
     memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
-    with pytest.raises(ValueError, match=r"does not fit queries .* 5; .* mask\.unsqueeze\(1\)"):
+    with pytest.raises(ValueError, match=r"does not fit queries .* each of the 5; .* mask\.unsqueeze\(1\)"):
         attention(torch.zeros(2, 5, 4), memory)
     memory = attention.remember(KEYS, VALUES, torch.ones(6, 7, dtype=torch.bool))  # hides nothing
-    with pytest.raises(ValueError, match=r"does not fit queries .* 5; .* mask\.unsqueeze\(1\)"):
+    with pytest.raises(ValueError, match=r"does not fit queries .* each of the 5; .* mask\.unsqueeze\(1\)"):
         attention(torch.zeros(2, 5, 4), memory)
     with pytest.raises(ValueError, match=r"\[3, 5, 4\] and keys \[2, 7, 4\] must agree"):
         attention(torch.zeros(3, 5, 4), attention.remember(KEYS, VALUES))

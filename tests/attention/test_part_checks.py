@@ -1,6 +1,8 @@
 """Parts and arguments of an attention that cannot work are reported in one line."""
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from attention_lab.attention import (
     Gaussian,
     General,
     Global,
+    Hard,
     Laplacian,
     Linear,
     LocalP,
@@ -27,6 +30,7 @@ from attention_lab.attention import (
     QueryFree,
     ScaledDot,
     Score,
+    Softmax,
 )
 from attention_lab.attention.memory import check_memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
@@ -256,3 +260,29 @@ def test_a_score_takes_rows() -> None:
     score = Additive(4, 4)
     with pytest.raises(ValueError, match=r"rows of size 4, \[\.\.\., L, 4\], got \[4\]"):
         score(torch.ones(4), score.keys(torch.ones(6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (
+            lambda: Mechanism(ScaledDot, Hard),
+            "Mechanism(normalizer=...): Hard is a pooling: write pooling=...",
+        ),
+        (
+            lambda: Mechanism(ScaledDot, partial(Band, width=2)),  # type: ignore[arg-type]
+            "Mechanism(normalizer=...): Band is a window: write window=...",
+        ),
+        (
+            lambda: Attention(ScaledDot(4, 4), window=Softmax()),  # type: ignore[arg-type]
+            "Attention(window=...): Softmax is a normalizer: write normalizer=...",
+        ),
+        (
+            lambda: Attention(ScaledDot(4, 4), pooling=ScaledDot(4, 4)),
+            "Attention(pooling=...): ScaledDot is a score: write score=...",
+        ),
+    ],
+)
+def test_a_part_in_the_place_of_another_is_rejected(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(complaint)}$"):
+        make()

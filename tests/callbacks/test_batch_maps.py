@@ -185,6 +185,11 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
             logger,
             "an example has 5 labels, but the attentions have 4 positions",
         ),
+        (
+            AttentionMaps(_batch() | {"padding": _batch()["padding"].flip(1)}, labels=LABELS),
+            logger,
+            r"example 2 has 2 labels for 4 positions, but the first positions are padding \(masked\)",
+        ),
     ]:
         with pytest.raises(LabError, match=message):
             _fit([maps], given)

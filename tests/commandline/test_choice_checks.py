@@ -36,6 +36,20 @@ def test_choices_in_lists_and_in_quotes(arguments: list[str]) -> None:
         check_choices([*flags, wrong], CONF)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["scoring=[dot,additive]"], ["-m", "scoring=['dot',additive],general"]]
+)
+def test_only_one_class_can_be_chosen(arguments: list[str], tmp_path: Path) -> None:
+    message = (
+        r"^scoring=\[dot,additive\]: choose one, or for a sweep over them write -m scoring=dot,additive$"
+    )
+    with pytest.raises(LabError, match=message):
+        check_choices(arguments, CONF)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.yaml").write_text("batch_size: 8\n")
+    check_choices(["--config-dir", str(tmp_path), "data=[reverse,mine]", "scoring=[dot]"], CONF)
+
+
 @pytest.mark.parametrize("value", ["5", "null", "true", "{a:1}"])
 def test_a_group_of_hydra_takes_the_name_of_a_choice(value: str) -> None:
     with pytest.raises(LabError, match=r"^hydra/launcher=.*: give the name of a choice, not "):

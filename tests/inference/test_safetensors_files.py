@@ -268,3 +268,10 @@ def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="an ensemble cannot be exported: export each of its checkpoints"):
         save(task, file)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_is_read_by_load(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for path in (tmp_path, tmp_path / "checkpoints" / "best.ckpt"):
+        with pytest.raises(LabError, match=r"for a checkpoint or a run's folder, use attention_lab\.load$"):
+            attention_lab.pretrained(path)

@@ -218,6 +218,22 @@ def test_modules_and_heads_of_a_trained_model_can_be_chosen() -> None:
             attention_lab.show(trained, ["a"], **options)
 
 
+def test_padding_on_the_left_needs_labels_too() -> None:
+    weights = np.full((2, 1, 3, 3), 1 / 3)
+    mask = np.array([[True, True, True], [False, True, True]]).reshape(2, 1, 1, 3)
+    labels = [list("abc"), list("de")]
+    with pytest.raises(
+        ValueError, match=r"^the attention: 2 labels for 3 keys, of which the first are masked"
+    ):
+        attention_lab.show(weights, labels, mask=mask)
+    named = attention_lab.show(weights, [labels[0], [None, *labels[1]]], mask=mask).records[
+        "example 2/attention"
+    ]
+    assert named.keys == ["d", "e"] and named.mask is None
+    on_the_right = attention_lab.show(weights, labels, mask=mask[..., ::-1])
+    assert on_the_right.records["example 2/attention"].keys == ["d", "e"]
+
+
 def test_a_trained_model_says_its_labels_itself() -> None:
     record = AttentionRecord(WEIGHTS, QUERIES, KEYS, module="decoder.layers.0.attention", input="in")
     trained = SimpleNamespace(observe=lambda lines: [SimpleNamespace(records=(record,))] * len(lines))

@@ -57,3 +57,19 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
 def test_what_is_no_path_is_rejected(given: Any, kind: str) -> None:
     with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not {kind}"):
         find_checkpoints(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"),
+    [
+        ("model.safetensors", r"attention_lab\.pretrained"),
+        ("model.encoder.pt2", r"torch\.export\.load"),
+        ("model.onnx", r"onnxruntime\.InferenceSession"),
+    ],
+)
+def test_an_exported_model_is_no_checkpoint(tmp_path: Path, name: str, reader: str) -> None:
+    path = tmp_path / name
+    path.touch()
+    said = rf"is an exported model, not a checkpoint: in Python, {reader}\('.*{name}'\) reads it$"
+    with pytest.raises(LabError, match=rf"^ckpt_path=.*{name} {said}"):
+        find_checkpoints(path)

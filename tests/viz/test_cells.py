@@ -1,7 +1,10 @@
 """Pixels of one map."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 from attention_lab.viz import Heatmap
 from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Pixels
@@ -115,3 +118,15 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         Heatmap(np.zeros((2, 3)), gold=np.zeros(3, int))
     with pytest.raises(ValueError, match="gold key 3 in a map of 3 keys"):
         Heatmap(np.zeros((2, 3)), gold=np.array([0, 3]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([torch.ones(2, 3)], r"weights must be a numpy array, not Tensor: give weights\.cpu\(\)\.numpy\(\)"),
+        ([np.ones((2, 3)), ["a", "b"], ["c"] * 3], "title must be a text, not list"),
+    ],
+)
+def test_a_tensor_and_labels_in_the_place_of_the_title_are_rejected(arguments: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Heatmap(*arguments)

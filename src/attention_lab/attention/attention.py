@@ -47,6 +47,8 @@ class Attention(nn.Module):
     """
 
     _mask_checked = False  # of modules that were pickled before there was this check
+    part_of_layer: str | None = None
+    """What the layer around it calls this attention, if a recording is to name that layer instead."""
 
     def __init__(
         self,

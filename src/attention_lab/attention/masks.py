@@ -26,7 +26,8 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
     Raises:
         TypeError: the lengths are not a tensor of numbers.
-        ValueError: the lengths have too many dimensions, or on the CPU, are negative or above `size`.
+        ValueError: the lengths have too many dimensions, or on the CPU, are negative or above `size`, or are
+            a mask of zeros and ones.
     """
     check_lengths(lengths)
     if lengths.dim() > 2:
@@ -35,6 +36,11 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
         for length in map(Tensor.item, lengths.aminmax()):
             if not 0 <= length <= size:
                 raise ValueError(f"lengths must be from 0 to {size}, the number of keys, got {length}")
+        if lengths.dim() == 2 and lengths.shape[1] == size and lengths.max() == 1 < lengths.sum(-1).max():
+            raise ValueError(
+                f"lengths {list(lengths.shape)} of zeros and ones are a mask: give mask.bool().unsqueeze(1) "
+                "in place of lengths_mask, or if padding is on the right, mask.sum(-1) as lengths"
+            )
     per_query = lengths if lengths.dim() == 2 else lengths.unsqueeze(-1)
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
 

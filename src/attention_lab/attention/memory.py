@@ -231,8 +231,8 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
         raise ValueError(
-            f"a mask with {rows} rows does not fit queries {list(query.shape)}: it must have one row for all "
-            f"queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
+            f"a mask with {rows} rows does not fit queries {list(query.shape)}: give one row for all of them "
+            f"or one for each of the {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
         raise ValueError(f"the bias is {NO_VALUES}")

@@ -1,5 +1,7 @@
 """Check the parts of an attention and what they return, with a message that says what is expected."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +15,14 @@ _TORCH_PARAMETERS = {
 }
 
 
+_KINDS = {
+    "attention_lab.attention.normalizers": "normalizer",
+    "attention_lab.attention.pooling": "pooling",
+    "attention_lab.attention.windows": "window",
+}
+"""The kinds of parts, by the module that defines their classes."""
+
+
 def check_parts(score: object, **others: object) -> None:
     """Raise TypeError if the score is not a `Score`, or another part is a class or cannot be called."""
     for name, part in {"score": score, **others}.items():
@@ -20,6 +30,7 @@ def check_parts(score: object, **others: object) -> None:
             raise TypeError(f"Attention({name}=...) takes an instance, not a class: {_called(part)}")
         if part is not None and not callable(part):
             raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
+        _check_kind("Attention", name, type(part))
     if hasattr(score, "_orig_mod"):  # what torch.compile returns
         kind = type(score._orig_mod).__name__
         raise TypeError(
@@ -43,6 +54,17 @@ def check_makers(**makers: object) -> None:
                 f"Mechanism({name}=...) takes a class such as {like}, or partial({like}, option=...), which "
                 f"makes the part for any sizes, not {kind_of(maker)}"
             )
+        made = maker.func if isinstance(maker, partial) else maker
+        if isinstance(made, type):
+            _check_kind("Mechanism", name, made)
+
+
+def _check_kind(call: str, name: str, kind: type) -> None:
+    """Raise TypeError if a class of this package, or one derived from it, is another kind of part."""
+    kinds = [_KINDS[one.__module__] for one in kind.__mro__ if one.__module__ in _KINDS]
+    meant = "score" if issubclass(kind, Score) else next(iter(kinds), name)
+    if meant != name:
+        raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
 
 
 def check_relative(relative: object) -> None:

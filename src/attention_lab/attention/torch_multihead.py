@@ -68,6 +68,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
         check_mechanism(mechanism)
         self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
+        self.attention.part_of_layer = "attention"
         self.attention.to(self.out_proj.weight)
         # TransformerEncoderLayer replaces an attention without hooks by its own kernel in evaluation.
         self.register_forward_pre_hook(_no_change)

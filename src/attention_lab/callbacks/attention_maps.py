@@ -67,8 +67,8 @@ class AttentionMaps(pl.Callback):
         batch: the argument of the module: a mapping is passed as keyword arguments, a tuple or list as
             positional ones, anything else as the only one. None for the validation examples of a task of
             this package.
-        labels: a list of texts for each example in `batch`, one for each position; positions without a label
-            are padding, and left out.
+        labels: a list of texts for each example in `batch`, one for each position; positions at the end
+            without a label are padding, and left out.
         every_n_epochs: log `batch` at the end of every n-th epoch of training.
         forward: a function that calls the module in another way, `forward(module, batch)`.
         name: what an example of `batch` is called in TensorBoard, before its number.
@@ -77,8 +77,8 @@ class AttentionMaps(pl.Callback):
 
     Raises:
         LabError: a number is below 1, labels are not lists of texts, or the name cannot be used; or, when
-            training begins, labels fit no attention, there is no `TensorBoardLogger`, or the model is a task
-            of this package, which cannot be called with a batch.
+            training begins, labels fit no attention or leave out padding on the left, there is no
+            `TensorBoardLogger`, or the model is a task of this package, which cannot be called with a batch.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def observe_batch(
         forward: a function that calls the module instead of `call_module`.
 
     Raises:
-        LabError: no attention was recorded, or an example has no labels.
+        LabError: no attention was recorded, an example has no labels, or its first label would be on padding.
     """
     with _evaluating(module), _uncompiled(), torch.no_grad(), recording(module, slice(examples)) as weights:
         (call_module if forward is None else forward)(module, batch)
@@ -49,6 +49,7 @@ def observe_batch(
         )
     if labels is not None:
         _check_lengths(weights, labels)
+        _check_padding(weights, labels)
     return [_observation(weights, example, labels) for example in range(number)]
 
 
@@ -61,6 +62,21 @@ def _check_lengths(weights: Recording, labels: Labels) -> None:
             f"AttentionMaps: an example has {max(counts)} labels, but the attentions have "
             f"{' and '.join(map(str, dict.fromkeys(sizes)))} positions: give a label for each position"
         )
+
+
+def _check_padding(weights: Recording, labels: Labels) -> None:
+    """Raise LabError if an example without labels for its padding has that padding on the left."""
+    longest = max(map(len, labels))
+    for name, heads in weights.items():
+        if heads.shape[-1] != longest:
+            continue
+        visible = weights.mask(name).flatten(1, 2).any(1)
+        for number, (keys, own) in enumerate(zip(visible, labels, strict=False), start=1):
+            if len(own) < longest and keys[-1] and not keys[0]:
+                raise LabError(
+                    f"AttentionMaps: example {number} has {len(own)} labels for {longest} positions, but the "
+                    "first positions are padding (masked): give a label for each position, padding included"
+                )
 
 
 def check_labels(labels: object) -> None:

@@ -154,6 +154,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
     known = ", ".join(choices_of(group, folders))
     if not override.is_delete() and [] in listed_values(override):
         raise LabError(f"{group}=[]: choose {known}")
+    _check_one_class(group, override, folders[0])
     for choice in _named_choices(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {known}")
@@ -173,6 +174,22 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             meant = _meant(group, choice, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {known}")
+
+
+def _check_one_class(group: str, override: Override, conf: Path) -> None:
+    """Raise LabError for a list of choices with a class each, of which Hydra would mix the options.
+
+    A choice from a folder of one's own may change options of another.
+    """
+    if override.is_delete() or group not in WITH_CLASSES:
+        return
+    for value in listed_values(override):
+        names = [as_text(one) for one in value] if isinstance(value, list) else []
+        if sum(_file_of(group, name, [conf]) is not None for name in names) > 1:
+            listed = ",".join(names)
+            raise LabError(
+                f"{group}=[{listed}]: choose one, or for a sweep over them write -m {group}={listed}"
+            )
 
 
 def _named_choices(override: Override) -> Iterator[str]:

@@ -214,6 +214,11 @@ def _without_padding(
     rows, columns = _kept(queries), _kept(keys)
     if not len(rows) or not len(columns):
         raise ValueError(f"{module or 'the attention'}: all queries or all keys of an example are padding")
+    if keys[-1] is None and mask is not None and mask[..., -1].any() and not mask[..., 0].any():
+        raise ValueError(
+            f"{module or 'the attention'}: {len(columns)} labels for {width} keys, of which the first are "
+            "masked: give a label, or None, for padding on the left as well"
+        )
     if len(rows) < len(queries) or len(columns) < len(keys):
         weights = weights[:, rows[:, None], columns]
         mask = None if mask is None else mask[:, rows[:, None], columns]

@@ -12,6 +12,12 @@ from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
 
 Paths = str | Path | Sequence[str | Path]
+_READERS = {
+    ".safetensors": "attention_lab.pretrained({0!r}) reads it",
+    ".pt2": "torch.export.load({0!r}) reads it",
+    ".onnx": "onnxruntime.InferenceSession({0!r}) reads it",
+}
+"""What reads the files that `stage=export` writes, by their ends."""
 
 
 def find_checkpoints(given: Paths) -> list[Path]:
@@ -20,8 +26,8 @@ def find_checkpoints(given: Paths) -> list[Path]:
     A run's folder stands for its best checkpoint. The matches of a pattern are sorted.
 
     Raises:
-        LabError: a file is missing, no file matches a pattern, a folder has no best checkpoint, or the list
-            is empty.
+        LabError: a file is missing or an exported model, no file matches a pattern, a folder has no best
+            checkpoint, or the list is empty.
     """
     argument: object = given
     if not isinstance(argument, str | Path | Sequence):
@@ -36,6 +42,9 @@ def find_checkpoints(given: Paths) -> list[Path]:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     for path in paths:
         check_checkpoint_exists(path)
+        if path.suffix in _READERS:
+            reader = _READERS[path.suffix].format(str(path))
+            raise LabError(f"ckpt_path={path} is an exported model, not a checkpoint: in Python, {reader}")
     return list(dict.fromkeys(paths))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ class Heatmap:
         gold: [Q] the correct key of each query, -1 for none.
 
     Raises:
+        TypeError: the weights are not an array, or the title is not a text.
         ValueError: a shape does not fit `weights`, or a gold key is beyond its last column.
     """
 
@@ -41,6 +42,12 @@ class Heatmap:
     gold: npt.NDArray[np.integer[Any]] | None = None
 
     def __post_init__(self) -> None:
+        weights, title = (cast(object, one) for one in (self.weights, self.title))
+        if not isinstance(weights, np.ndarray):
+            given = type(weights).__name__
+            raise TypeError(f"weights must be a numpy array, not {given}: give weights.cpu().numpy()")
+        if not isinstance(title, str):
+            raise TypeError(f"title must be a text, not {type(title).__name__}")
         if self.weights.ndim != 2:
             raise ValueError(f"weights must have the shape [queries, keys], not {self.weights.shape}")
         if self.mask is not None:

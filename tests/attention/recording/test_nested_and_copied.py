@@ -23,10 +23,10 @@ def test_a_recording_around_another_misses_nothing() -> None:
         model(x)
     assert {name: one.shape for name, one in outer.items()} == {
         "theirs": (2, 2, 12, 4),
-        "ours.attention": (2, 2, 12, 4),
+        "ours": (2, 2, 12, 4),
     }
-    assert inner["attention"].shape == (1, 2, 4, 4)
-    assert torch.equal(inner["attention"][0], outer["ours.attention"][0, :, 4:8])
+    assert inner[""].shape == (1, 2, 4, 4)
+    assert torch.equal(inner[""][0], outer["ours"][0, :, 4:8])
     assert model.ours.attention.record is None
 
 
@@ -46,7 +46,7 @@ def test_recordings_may_end_in_any_order() -> None:
     for weights, calls in ((one, 1), (two, 2), (three, 2)):
         assert {name: found.shape[2] for name, found in weights.items()} == {
             "theirs": 4 * calls,
-            "ours.attention": 4 * calls,
+            "ours": 4 * calls,
         }
     assert [module.__dict__ for module in model.modules()] == before
     assert not _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ def test_the_middle_one_of_three_recordings_may_end_first() -> None:
     for weights, calls in ((one, 2), (three, 1)):
         assert {name: found.shape[2] for name, found in weights.items()} == {
             "theirs": 4 * calls,
-            "ours.attention": 4 * calls,
+            "ours": 4 * calls,
         }
 
 
@@ -127,7 +127,7 @@ def test_a_copy_computes_with_its_own_weights_and_is_not_recorded(how: str) -> N
     assert torch.equal(changed, plain(x))
     assert torch.equal(again(x), plain(x))
     assert torch.equal(copy.deepcopy(again)(x), plain(x))
-    assert {name: one.shape[2] for name, one in weights.items()} == {"theirs": 8, "ours.attention": 8}
+    assert {name: one.shape[2] for name, one in weights.items()} == {"theirs": 8, "ours": 8}
 
 
 def test_a_copy_of_a_module_with_a_forward_of_its_own() -> None:

@@ -213,7 +213,7 @@ def test_a_mechanism_works_inside_a_wrapper() -> None:
             nn.init.normal_(parameter)
     with recording(model) as weights:
         found = model(tokens)[0]
-    assert list(weights) == [f"layers.{layer}.self_attn.mechanism.trained" for layer in range(2)]
+    assert list(weights) == [f"layers.{layer}.self_attn" for layer in range(2)]
     assert (found - expected).abs().max() > 0.1
     found.sum().backward()
     assert all(one.grad is not None for adapter in adapters for one in adapter.trained.parameters())

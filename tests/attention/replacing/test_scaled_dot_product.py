@@ -142,7 +142,7 @@ def test_other_code_sees_the_same_model() -> None:
     with recording(model) as weights:
         assert torch.equal(model(x), expected)
     assert {name: one.shape for name, one in weights.items()} == {
-        f"layers.{layer}.mechanism": (3, HEADS, 7, 7) for layer in range(2)
+        f"layers.{layer}": (3, HEADS, 7, 7) for layer in range(2)
     }
 
 

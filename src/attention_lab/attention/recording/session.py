@@ -75,12 +75,12 @@ class Session:
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
-                keep = partial(self._record_own, Site(name, module))
+                keep = partial(self._record_own, Site(_recorded_name(name, module), module))
                 self._recorders[name] = Recorder(keep, self.selection, hidden)
                 yield module, self._recorders[name]
 
     def _record_own(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None) -> None:
-        name = self._call_names.name(site, four_dimensional(weights).shape[:2])
+        name = self._call_names.name(site, four_dimensional(weights).shape[:2], own=True)
         site = replace(site, name=name, seen=keys_seen_by_caller(sys._getframe(1)))
         self._add(site, weights, mask, centre)
 
@@ -259,6 +259,14 @@ class Session:
             where = repr(name) if name else "the model"
             message = f"recording: {where} computes attention in {kernel}, which hides its weights: {remedy}"
             warnings.warn(message, stacklevel=2)
+
+
+def _recorded_name(name: str, attention: Attention) -> str:
+    """The name of an attention of our own, or of the layer whose own attention it replaces."""
+    if attention.part_of_layer is None:
+        return name
+    layer, found, _ = f".{name}.".rpartition(f".{attention.part_of_layer}.")
+    return layer[1:] if found else name
 
 
 def _is_softmax(module: nn.Module) -> bool:

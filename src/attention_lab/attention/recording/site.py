@@ -160,14 +160,15 @@ class CallNames:
         self._places: dict[str, tuple[int, list[Place]]] = {}
         self._known: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
 
-    def name(self, site: Site, sizes: tuple[int, ...]) -> str:
+    def name(self, site: Site, sizes: tuple[int, ...], *, own: bool = False) -> str:
         """The name of a call; the numbers of its places begin anew with each call of the module.
 
         Args:
             site: the module that computes attention.
             sizes: the number of examples, and of heads.
+            own: it is our `Attention`, in a layer that may compute another one beside it.
         """
-        place = 0
+        place = -1 if own else 0
         if site.place is not None:
             call, here = site.place
             last, places = self._places.get(site.name, (call, []))

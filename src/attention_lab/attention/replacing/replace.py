@@ -106,8 +106,9 @@ def replace_attention(
         )
     replaced = {one.name for one in replacements}
     warn_of_kept(model, [name for name in attending if name in chosen and name not in replaced])
-    for _, holder, part, new, _ in replacements:
+    for _, holder, part, new, attention in replacements:
         setattr(holder, part, new)
+        attention.part_of_layer = attention.part_of_layer or part
     if any(one.holder in found.interface.last for one in replacements):
         hugging_face.use_mechanisms(model)
     for one in replacements:
