@@ -53,7 +53,7 @@ def test_in_a_model_of_transformers() -> None:
     mask = torch.tensor([[1] * 5, [1, 1, 0, 0, 0]])
     with torch.no_grad(), recording(found["model"].eval()) as weights:
         found["model"](torch.zeros(2, 5, dtype=torch.int64), attention_mask=mask)
-    name = "encoder.layer.1.attention.self.mechanism"
+    name = "encoder.layer.1.attention.self"
     assert weights[name].shape == (2, 4, 5, 5) and not weights[name][1, ..., 2:].any()
 
 
