@@ -17,7 +17,9 @@ def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its efficient kernel fails for a mask whose only column it would have to repeat for every key."""
     kernel = F.scaled_dot_product_attention
 
-    def checked(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, **options: object) -> Tensor:
+    def checked(
+        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, **options: object
+    ) -> Tensor:
         if attn_mask is not None:
             assert attn_mask.shape[-1] == key.shape[-2], "(*bias): last dimension must be contiguous"
             assert attn_mask.stride(-1) == 1  # otherwise all weights are in memory
