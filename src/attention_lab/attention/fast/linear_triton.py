@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.transforms import has_values, under_transform
-from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
+from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, works
 
 CHUNK = 64
 WIDEST = 64
@@ -20,7 +20,7 @@ LEAST = 32
 
 
 def usable(query: Tensor, value: Tensor) -> bool:
-    """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton installed."""
+    """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton working."""
     return (
         value.is_cuda
         and has_values(value)  # before the sizes, for whose answers the compiler would compile twice
@@ -29,7 +29,7 @@ def usable(query: Tensor, value: Tensor) -> bool:
         and max(query.shape[-1], value.shape[-1]) <= WIDEST
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
         and not under_transform()
-        and installed()
+        and works()
     )
 
 

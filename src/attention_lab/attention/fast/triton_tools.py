@@ -1,20 +1,42 @@
 """What all our Triton kernels share; Triton itself is imported only by the files with the kernels."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import unwrap
+from subprocess import SubprocessError
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attention_lab.errors import named_line
+
+log = logging.getLogger(__name__)
+
 
 @cache
-def installed() -> bool:
-    """Whether Triton is installed, as it is with PyTorch for GPUs on Linux."""
-    return find_spec("triton") is not None
+def works() -> bool:
+    """Whether Triton can launch kernels on the GPU here; says why not, if it is installed.
+
+    PyTorch for GPUs on Linux comes with Triton. But Triton compiles its driver and its launchers with a C
+    compiler and Python's headers, which many containers lack.
+    """
+    if find_spec("triton") is None:
+        return False
+    try:
+        import_module("triton.runtime").driver.active.get_current_device()  # compiled by this
+    except (RuntimeError, SubprocessError, OSError, ImportError, AssertionError) as error:
+        log.warning(
+            "Triton does not work here (%s), so that some attention is slower: install a C compiler such as "
+            "gcc, and Python's headers (python3-dev)",
+            named_line(error),
+        )
+        return False
+    return True
 
 
 @cache

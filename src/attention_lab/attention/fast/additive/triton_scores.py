@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.additive.forms import LOGISTIC
-from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
+from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, works
 
 ROWS, COLUMNS = 8, 128
 """Largest tile of one program, which is one warp: each thread has 8 by 4 sums in its registers."""
@@ -22,8 +22,8 @@ ENTRY_ROWS, ENTRY_UNITS = 16, 64
 
 
 def usable(a: Tensor, activation: str) -> bool:
-    """Whether a kernel applies: tanh or sigmoid, float32 on a CUDA device, with Triton installed."""
-    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and installed()
+    """Whether a kernel applies: tanh or sigmoid, float32 on a CUDA device, with Triton working."""
+    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and works()
 
 
 def scores(
