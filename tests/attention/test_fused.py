@@ -57,3 +57,15 @@ def test_a_mask_or_a_bias_with_one_column_for_all_keys(
     empty = (scores == -torch.inf).all(-1, keepdim=True)
     weights = scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
     torch.testing.assert_close(found, results(weights[..., :-1] @ value))
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu", "unchecked_shapes")
+def test_a_mask_with_one_column_in_compiled_code() -> None:
+    """For any number of keys; a mask with one column and one key is another program."""
+    compiled = torch.compile(fused_attention, backend="eager", fullgraph=True, dynamic=True)
+    for keys in (5, 7, 1):
+        query, key, value = torch.randn(B, H, Q, D), *torch.randn(2, B, H, keys, D).unbind()
+        for mask in (torch.rand(B, 1, 1, 1) > 0.5, torch.rand(B, 1, Q, keys) > 0.5):
+            bias = torch.randn(H, Q, 1)
+            found = compiled(query, key, value, mask, bias=bias)
+            torch.testing.assert_close(found, fused_attention(query, key, value, mask, bias=bias))

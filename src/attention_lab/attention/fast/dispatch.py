@@ -27,7 +27,7 @@ from attention_lab.attention.fast.band import band_attention, by_strips, make_bl
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.fast.transforms import in_forward_mode, in_torch_func
+from attention_lab.attention.fast.transforms import exporting, in_forward_mode, in_torch_func
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
@@ -138,7 +138,7 @@ def _band(parts: Parts, call: Call) -> Band | None:
     """
     if not computes_as(call.window, Band) or call.bias is not None or parts.score.depends_on_position:
         return None
-    if torch.compiler.is_exporting():
+    if exporting():
         return None
     mask, keys = call.memory.mask, call.memory.keys.shape[-2]
     return call.window if mask is None or mask.shape[-2:] == (1, keys) else None

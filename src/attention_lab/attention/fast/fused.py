@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.fast.transforms import exporting, has_values
 from attention_lab.attention.masks import keeps_all
 
 
@@ -51,10 +51,10 @@ def fused_attention(
         if not keeps_all(alive):
             empty = ~alive
             # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
-            mask = None if mask.shape[-1] == 1 and has_values(mask) else mask | empty
+            mask = None if _has_one_column(mask) else mask | empty
     if bias is not None:
         bias = (bias * scale).to(query.dtype)
-        if bias.shape[-1] == 1 and has_values(bias):
+        if _has_one_column(bias):
             bias = bias.expand(*bias.shape[:-1], key.shape[-2]).contiguous()
         mask = bias if mask is None else bias.where(mask, -torch.inf)
     leading = query.shape[:-3]
@@ -95,6 +95,13 @@ def _append(x: Tensor, keys: int) -> Tensor:
     """A mask that also keeps the sink, or a bias that leaves its score as it is."""
     x = x.expand(*x.shape[:-1], keys)
     return F.pad(x, (0, 1), value=True) if x.dtype == torch.bool else F.pad(x, (0, 1))
+
+
+def _has_one_column(x: Tensor) -> bool:
+    """Whether a mask or a bias has one column; False in traced and exported code, for any sizes."""
+    if not has_values(x) and (not torch.compiler.is_compiling() or exporting()):
+        return False
+    return x.shape[-1] == 1
 
 
 def _broadcast(tensors: Sequence[Tensor], *others: Tensor | None) -> list[Tensor]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from attention_lab.attention.fast import linear_triton
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
+from attention_lab.attention.fast.transforms import exporting
 
 
 def linear_attention(
@@ -70,7 +71,7 @@ def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, chunk: int | N
     A multiplication costs about half as much in the larger matrices of the pairs. There are then at most
     `2 min(f, dv)` pairs for each query and key, so memory remains linear in the length.
     """
-    if torch.compiler.is_exporting():  # for any sizes, but a number of chunks holds only for some
+    if exporting():  # for any sizes, but a number of chunks holds only for some
         return chunk is not None
     queries, keys = query.shape[-2], key.shape[-2]
     of_pair, of_sums = query.shape[-1] + value.shape[-1], query.shape[-1] * value.shape[-1]

@@ -72,3 +72,11 @@ def _running(kind: TransformType | None = None) -> bool:
     if torch.compiler.is_compiling() or not (stack := torch._C._functorch.get_interpreter_stack()):
         return False
     return any(kind in (None, one.key()) for one in stack)
+
+
+def exporting() -> bool:
+    """Whether code is exported with `torch.export`, for inputs of any size, and not merely compiled.
+
+    In some versions, such as PyTorch 2.11, `torch.compiler.is_exporting` is also True in compiled code.
+    """
+    return torch.compiler._is_exporting_flag

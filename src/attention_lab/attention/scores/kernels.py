@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.fast.transforms import exporting, has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
 
@@ -80,7 +80,7 @@ class Gaussian(Kernel):
         only shapes. In compiled code the choice breaks the graph: without features, long inputs take several
         times as long.
         """
-        if torch.compiler.is_exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
+        if exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
             return None
         if query.shape[-2] == 1:
             return None
