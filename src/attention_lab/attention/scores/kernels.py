@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import exporting, has_values
+from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
 
@@ -78,9 +78,10 @@ class Gaussian(Kernel):
         None also for a single query, whose differences from the keys take less time than the keys' features.
         They depend on values, so there are no features in exported code, under `vmap`, or where tensors have
         only shapes. In compiled code the choice breaks the graph: without features, long inputs take several
-        times as long.
+        times as long; PyTorch 2.11 goes without them, as it cannot continue after such a break.
         """
-        if exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
+        # Not `exporting`: this is True in all code that PyTorch 2.11 compiles.
+        if torch.compiler.is_exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
             return None
         if query.shape[-2] == 1:
             return None
