@@ -222,9 +222,8 @@ def test_padding_on_the_left_needs_labels_too() -> None:
     weights = np.full((2, 1, 3, 3), 1 / 3)
     mask = np.array([[True, True, True], [False, True, True]]).reshape(2, 1, 1, 3)
     labels = [list("abc"), list("de")]
-    with pytest.raises(
-        ValueError, match=r"^the attention: 2 labels for 3 keys, of which the first are masked"
-    ):
+    message = r"^the attention: 2 labels for 3 keys, but the first keys are masked: give a label or None "
+    with pytest.raises(ValueError, match=message):
         attention_lab.show(weights, labels, mask=mask)
     named = attention_lab.show(weights, [labels[0], [None, *labels[1]]], mask=mask).records[
         "example 2/attention"

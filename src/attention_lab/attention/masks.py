@@ -33,10 +33,11 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
     if lengths.dim() > 2:
         raise ValueError(f"lengths must be [B] or [B, Q], got {list(lengths.shape)}")
     if lengths.device.type == "cpu" and has_values(lengths) and lengths.numel():
-        for length in map(Tensor.item, lengths.aminmax()):
+        least, most = map(Tensor.item, lengths.aminmax())
+        for length in (least, most):
             if not 0 <= length <= size:
                 raise ValueError(f"lengths must be from 0 to {size}, the number of keys, got {length}")
-        if lengths.dim() == 2 and lengths.shape[1] == size and lengths.max() == 1 < lengths.sum(-1).max():
+        if lengths.dim() == 2 and lengths.shape[1] == size and most == 1 < lengths.sum(-1).max():
             raise ValueError(
                 f"lengths {list(lengths.shape)} of zeros and ones are a mask: give mask.bool().unsqueeze(1) "
                 "in place of lengths_mask, or if padding is on the right, mask.sum(-1) as lengths"

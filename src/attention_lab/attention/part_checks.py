@@ -13,8 +13,6 @@ _TORCH_PARAMETERS = {
     *("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
     *("bias_k", "bias_v", "out_proj.weight", "out_proj.bias"),
 }
-
-
 _KINDS = {
     "attention_lab.attention.normalizers": "normalizer",
     "attention_lab.attention.pooling": "pooling",

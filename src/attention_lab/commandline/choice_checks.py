@@ -177,9 +177,9 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
 
 
 def _check_one_class(group: str, override: Override, conf: Path) -> None:
-    """Raise LabError for a list of choices with a class each, of which Hydra would mix the options.
+    """Raise LabError for a list of choices that each have a class: Hydra would mix their options.
 
-    A choice from a folder of one's own may change options of another.
+    Files in the user's own folders do not count, since they may only change the options of another choice.
     """
     if override.is_delete() or group not in WITH_CLASSES:
         return

@@ -212,12 +212,13 @@ def _without_padding(
     _, size, width = weights.shape
     queries, keys = labels_of(module, size, width, labels)
     rows, columns = _kept(queries), _kept(keys)
+    named = module or "the attention"
     if not len(rows) or not len(columns):
-        raise ValueError(f"{module or 'the attention'}: all queries or all keys of an example are padding")
+        raise ValueError(f"{named}: all queries or all keys of an example are padding")
     if keys[-1] is None and mask is not None and mask[..., -1].any() and not mask[..., 0].any():
         raise ValueError(
-            f"{module or 'the attention'}: {len(columns)} labels for {width} keys, of which the first are "
-            "masked: give a label, or None, for padding on the left as well"
+            f"{named}: {len(columns)} labels for {width} keys, but the first keys are masked: give a label "
+            "or None for each position of padding on the left, too"
         )
     if len(rows) < len(queries) or len(columns) < len(keys):
         weights = weights[:, rows[:, None], columns]

@@ -90,10 +90,9 @@ def _check_targets(
     """Check a node among the options of the class `holder`, if any."""
     if type(node) is dict:
         inside = str(node.get("_target_", holder))
-        numbered = "_target_" not in node and _is_allowed(holder, allow)  # such as a value for each epoch
         for key, value in node.items():
-            if not (numbered and type(key) is int):
-                _check_key(key, value, source)
+            if type(key) is not int or "_target_" in node or not _is_allowed(holder, allow):
+                _check_key(key, value, source)  # an allowed class may be given a value for each epoch
             if key == "_target_":
                 _check_target(value, holder, source, allow, listed)
             _check_targets(value, source, allow, listed, inside)

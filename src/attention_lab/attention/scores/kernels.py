@@ -80,7 +80,7 @@ class Gaussian(Kernel):
         only shapes. In compiled code the choice breaks the graph: without features, long inputs take several
         times as long; PyTorch 2.11 goes without them, as it cannot continue after such a break.
         """
-        # Not `exporting`: this is True in all code that PyTorch 2.11 compiles.
+        # Instead of our `exporting`, because it is also True in all code that PyTorch 2.11 compiles.
         if torch.compiler.is_exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
             return None
         if query.shape[-2] == 1:
