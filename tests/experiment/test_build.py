@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from lightning_fabric.accelerators import MPSAccelerator
+from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.callbacks.randomness import RankRandomness
@@ -130,7 +132,7 @@ def test_without_gpus_processes_share_the_cores() -> None:
 
 
 @pytest.mark.parametrize("apple", [True, False])
-@pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda", "mps"])
 def test_a_gpu_that_is_not_there_is_named(
     accelerator: str, apple: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,31 @@ def test_a_gpu_that_is_not_there_is_named(
             f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
             "choose trainer.accelerator=cpu"
         )
+
+
+@pytest.fixture
+def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Mac with Apple's GPU, which PyTorch calls MPS."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(MPSAccelerator, "is_available", staticmethod(lambda: True))
+
+
+@pytest.mark.filterwarnings("ignore:GPU available but not used")
+@pytest.mark.parametrize("more", [{}, {"devices": 2}, {"devices": 2, "strategy": "ddp"}])
+def test_a_mac_trains_on_its_cpu(more: dict[str, Any], mac: None) -> None:
+    options = {"accelerator": "auto", "devices": 1, "barebones": True, **more}
+    node = {"_target_": "pytorch_lightning.Trainer", **options}
+    trainer = make_trainer({"trainer": node, "logger": {}, "callbacks": {}, "optimizer": None})
+    assert isinstance(trainer.accelerator, CPUAccelerator)
+    assert trainer.world_size == options["devices"]
+
+
+@pytest.mark.parametrize("accelerator", ["mps", "gpu"])
+def test_a_mac_trains_on_its_gpu_on_request(accelerator: str, mac: None) -> None:
+    check_devices({"accelerator": accelerator, "devices": 1})
+    with pytest.raises(LabError, match=f"^{re.escape(f'trainer.devices=2 needs 2 GPUs, {ONE_GPU}')}$"):
+        check_devices({"accelerator": accelerator, "devices": 2})
 
 
 @pytest.mark.parametrize("part", ["scoring", "window", "optimizer"])

@@ -2,9 +2,11 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_lab.attention import Constant, Gaussian, Mechanism
 from attention_lab.data.reading.batches import RegressionBatch
@@ -13,7 +15,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import KernelRegression
 from attention_lab.sizes import RegressionSizes
 from attention_lab.tasks import Regression
-from attention_lab.tasks.regression import Reduction
+from attention_lab.tasks.regression import Reduction, _spread
 
 
 @pytest.mark.parametrize("features", [1, 2])
@@ -143,3 +145,19 @@ def test_the_sample_is_five_points_from_the_whole_range_with_four_digits() -> No
     assert sample.expected == "y = 0, 0.6667, 1.333, 2, 2.667"
     written = sample.output.removeprefix("y = ").split(", ")
     assert len(written) == 5 and all(len(number.strip("-0.")) <= 5 for number in written)
+
+
+class _NoFloat64OnDevice(TorchDispatchMode):
+    """Fails where a result is in float64 and not on the CPU: Apple's GPU has none."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.device.type != "cpu":
+            assert result.dtype != torch.float64, func
+        return result
+
+
+def test_samples_are_chosen_without_float64_on_the_device() -> None:
+    with _NoFloat64OnDevice():
+        assert _spread(torch.arange(1000, device="meta")).shape == (100,)
+    assert _spread(torch.arange(1000), 4).tolist() == [0, 333, 666, 999]

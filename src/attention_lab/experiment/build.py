@@ -161,6 +161,8 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Make Lightning's trainer with its loggers, the configured callbacks and `more`."""
     options = checked_trainer_options(config["trainer"])
     check_devices(options)
+    if options.get("accelerator") == "auto" and _only_gpu_is_apples():
+        options["accelerator"] = "cpu"  # Apple's has no float64, and takes one process
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, and would wait for them forever.
         raise LabError(
@@ -211,18 +213,19 @@ def check_devices(options: Mapping[str, Any]) -> None:
 
     Each process needs its own GPU: NCCL does not connect two that share one, whatever the strategy.
     """
-    accelerator = options.get("accelerator", "auto")
+    accelerator, apple = options.get("accelerator", "auto"), _only_gpu_is_apples()
     if not torch.cuda.is_available():
         if "fsdp" in str(options.get("strategy")):
             raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
-        if accelerator == "cuda" or (accelerator == "gpu" and not torch.backends.mps.is_available()):
+        if accelerator == "cuda" or (accelerator in ("gpu", "mps") and not apple):
             raise LabError(
                 f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
                 "choose trainer.accelerator=cpu"
             )
-        return
-    devices, there = options.get("devices"), torch.cuda.device_count()
-    if accelerator not in ("auto", "gpu", "cuda"):
+        if accelerator not in ("gpu", "mps"):
+            return
+    devices, there = options.get("devices"), 1 if apple else torch.cuda.device_count()
+    if accelerator not in ("auto", "gpu", "cuda", "mps"):
         return
     needed = devices
     if isinstance(devices, list) and all(isinstance(one, int) for one in devices):
@@ -232,6 +235,10 @@ def check_devices(options: Mapping[str, Any]) -> None:
             f"trainer.devices={devices} needs {needed} GPUs, but this machine has {counted(there, 'GPU')}: "
             f"choose trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
         )
+
+
+def _only_gpu_is_apples() -> bool:
+    return not torch.cuda.is_available() and torch.backends.mps.is_available()
 
 
 def _use_gradient_views() -> None:

@@ -156,7 +156,7 @@ class Regression(Task):
         drawn = _spread(torch.arange(len(keys), device=keys.device), POINTS)
         spread = targets(self._variance(x).sqrt()) - targets(torch.zeros_like(x))
         pairs = (inputs(x), targets(self.model(x)), spread, inputs(keys[drawn]), targets(values[drawn]))
-        mean = float(targets(values.double().mean(0)))
+        mean = float(targets(values.cpu().double().mean(0)))
         x, y, spread, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
         return Curve(x, y, spread, drawn_x, drawn_y, mean)
 
@@ -227,5 +227,6 @@ def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:
     """At most `limit` of the entries, evenly spaced."""
     if len(order) <= limit:
         return order
-    places = torch.linspace(0, len(order) - 1, limit, device=order.device, dtype=torch.float64)
-    return order[places.long()]
+    # On the CPU: some other devices have no float64.
+    places = torch.linspace(0, len(order) - 1, limit, dtype=torch.float64).long()
+    return order[places.to(order.device)]
