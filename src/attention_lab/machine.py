@@ -1,8 +1,15 @@
-"""The memory and the processor cores of this machine."""
+"""The system, the memory and the processor cores of this machine."""
 
 import os
+import sys
 
 from attention_lab.errors import LabError
+
+
+def check_system() -> None:
+    """Raise LabError on Windows, whose signals, file locks and ways of opening files are others."""
+    if sys.platform == "win32":
+        raise LabError("Windows is not supported: run attention-lab in WSL, the Windows Subsystem for Linux")
 
 
 def physical_memory() -> int:

@@ -13,7 +13,7 @@ import pytest
 from folders import RATE, make_run
 from hydra._internal.utils import run_and_report
 
-from attention_lab.commandline.console_streams import HYDRA_HINT, Output, Text
+from attention_lab.commandline.console_streams import HYDRA_HINT, Output, Text, prepare
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -172,3 +172,9 @@ def test_unbuffered_streams_stay_so() -> None:
         )  # fmt: skip
         order = b"first\nsecond\nthird\n" if unbuffered else b"first\nthird\nsecond\n"
         assert done.stdout == order
+
+
+def test_windows_is_told_of_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match=r"^Error: Windows is not supported: run .* in WSL"):
+        prepare()

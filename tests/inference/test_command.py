@@ -200,3 +200,9 @@ def test_without_a_command_the_known_ones_are_named(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "python train.py --help" in capsys.readouterr().out
+
+
+def test_windows_is_told_of_wsl(g2p: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    status, out, err = g2p("hello")
+    assert (status, out) == (1, "") and err.startswith("Error: Windows is not supported: run ")

@@ -11,7 +11,9 @@ import sys
 from typing import Any, TextIO
 
 from attention_lab.console_text import console_message
+from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_utf8
+from attention_lab.machine import check_system
 
 _STANDARD = (0, 1, 2)
 HYDRA_HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
@@ -27,8 +29,12 @@ def prepare() -> None:
     console cannot show are escaped.
 
     Raises:
-        SystemExit: an argument or the name of the current folder is not UTF-8.
+        SystemExit: this is Windows; or an argument or the name of the current folder is not UTF-8.
     """
+    try:
+        check_system()
+    except LabError as error:
+        sys.exit(console_message("Error", error))
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD[-1]:
         os.set_inheritable(number, True)
     os.close(number)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from attention_lab.console_text import console_message, counted, printable
 from attention_lab.errors import LabError, is_out_of_memory
+from attention_lab.machine import check_system
 
 if TYPE_CHECKING:
     from attention_lab.inference.pronunciation import Pronouncer
@@ -84,6 +85,7 @@ def _count(text: str) -> int:
 
 
 def _g2p(options: argparse.Namespace) -> int:
+    check_system()
     if sys.stdout is None or (sys.stdin is None and not options.text):
         raise LabError("standard input or output is closed")
     given = " ".join(options.text).encode(errors="surrogateescape")
