@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.attention import recording
 from attention_lab.callbacks import AttentionMaps
@@ -110,6 +111,14 @@ def test_records_and_pictures_of_a_batch(tmp_path: Path, form: str) -> None:
         module(**_batch())
     want = weights["encoder.layers.0.self_attn"][1, :, :2, :2]
     assert torch.allclose(torch.from_numpy(last.weights), want, atol=1e-4)
+
+
+def test_the_logger_of_the_package_lightning(tmp_path: Path) -> None:
+    """`import lightning as L` has the same classes as `import pytorch_lightning`, but of its own."""
+    methods = {"log_metrics": lambda *_: None, "log_hyperparams": lambda *_: None}
+    members = {"experiment": SummaryWriter(str(tmp_path)), "name": "", "version": "", **methods}
+    _fit([AttentionMaps(_batch())], type("TensorBoardLogger", (Logger,), members)())
+    assert "example 1/encoder layer 1 self_attn" in _events(tmp_path)
 
 
 def test_two_batches_of_one_trainer_with_names(tmp_path: Path) -> None:

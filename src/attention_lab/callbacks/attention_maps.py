@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities import move_data_to_device
 from PIL.Image import Image
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.loggers import Logger
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -142,7 +142,7 @@ class AttentionMaps(pl.Callback):
     def _write_batch(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not trainer.is_global_zero:
             return
-        loggers = [one for one in trainer.loggers if isinstance(one, TensorBoardLogger)]
+        loggers = [one for one in trainer.loggers if _is_for_tensorboard(one)]
         trial = bool(trainer.fast_dev_run)  # type: ignore[attr-defined]  # Lightning takes the loggers away
         if not loggers and not trial:
             raise LabError(
@@ -154,7 +154,7 @@ class AttentionMaps(pl.Callback):
         observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
         if trial:
             return
-        writer: SummaryWriter = loggers[0].experiment
+        writer: SummaryWriter = loggers[0].experiment  # type: ignore[attr-defined]
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -200,6 +200,11 @@ class AttentionMaps(pl.Callback):
                 for name, picture in record_thumbnails(record, self.tops[place]):
                     for log_picture in pictures:
                         log_picture(f"weights/{tag}{name.removeprefix(place)}", picture, step)
+
+
+def _is_for_tensorboard(logger: Logger) -> bool:
+    """Whether this is a `TensorBoardLogger`: that of `pytorch_lightning`, or its copy in `lightning`."""
+    return any(kind.__name__ == "TensorBoardLogger" for kind in type(logger).__mro__)
 
 
 def _measure(examples: list[dict[str, Tensor]]) -> Measured:
