@@ -161,6 +161,31 @@ def test_compiled_code_asks_for_no_sizes_to_choose_a_kernel(monkeypatch: pytest.
     assert not linear_triton.usable(on_gpu, on_gpu)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("memory", [64 << 10, 99 << 10])
+def test_wide_heads_in_float32_need_much_shared_memory(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Ampere; where a GPU has less, as on a T4, Triton would stop the backward pass."""
+    for name, result in (("works", True), ("has_values", True), ("shared_memory", memory)):
+        monkeypatch.setattr(linear_triton, name, lambda *_, result=result: result)
+
+    def usable(query: torch.dtype, value: torch.dtype, features: int = 64, size: int = 64) -> bool:
+        sides = ((query, features), (value, size))
+        tensors: list[Any] = [
+            SimpleNamespace(
+                is_cuda=True, dtype=dtype, shape=torch.Size([32, 100, width]), device=torch.device("cuda", 0)
+            )
+            for dtype, width in sides
+        ]
+        return linear_triton.usable(*tensors)
+
+    enough = memory > 64 << 10
+    assert usable(torch.float32, torch.float32) == enough
+    assert usable(torch.float32, torch.float16, size=32) == enough
+    assert usable(torch.bfloat16, torch.float32, features=16) == enough
+    assert usable(torch.float32, torch.float32, 32, 32)
+    assert usable(torch.bfloat16, torch.bfloat16) and usable(torch.float16, torch.float16)
+
+
 def test_tensors_without_values_reach_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_triton, "works", lambda: True)
     with FakeTensorMode():

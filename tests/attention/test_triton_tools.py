@@ -53,6 +53,23 @@ def test_where_its_driver_cannot_be_compiled_its_kernels_are_left_out_with_a_war
     assert "\n" not in line and type(error).__name__ in line and "C compiler" in line
 
 
+def test_the_shared_memory_is_what_the_driver_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def properties(device: int) -> dict[str, int]:
+        asked.append(device)
+        return {"max_shared_mem": 65536, "multiprocessor_count": 40}
+
+    _install(
+        monkeypatch,
+        SimpleNamespace(active=SimpleNamespace(utils=SimpleNamespace(get_device_properties=properties))),
+    )
+    triton_tools.shared_memory.cache_clear()
+    assert [triton_tools.shared_memory(3), triton_tools.shared_memory(3)] == [65536, 65536]
+    triton_tools.shared_memory.cache_clear()
+    assert asked == [3]
+
+
 def test_it_works_with_a_driver(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     _install(monkeypatch, SimpleNamespace(active=SimpleNamespace(get_current_device=lambda: 0)))
     assert triton_tools.works()

@@ -10,11 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.transforms import has_values, under_transform
-from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, works
+from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, shared_memory, works
 
 CHUNK = 64
 WIDEST = 64
 """Largest number of features and of values for which one program can hold its sums."""
+LITTLE = 64 << 10
+"""Shared memory with which only half as many fit in float32: that of NVIDIA's Turing and of AMD."""
 LEAST = 32
 """Smallest number of sequences: a program processes one sequence, so fewer leave most of a GPU idle."""
 
@@ -30,7 +32,16 @@ def usable(query: Tensor, value: Tensor) -> bool:
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
         and not under_transform()
         and works()
+        and _fits(query, value)
     )
+
+
+def _fits(query: Tensor, value: Tensor) -> bool:
+    """Whether the programs find enough shared memory."""
+    is_wide = max(query.shape[-1], value.shape[-1]) > WIDEST // 2
+    if not is_wide or torch.float32 not in (query.dtype, value.dtype):
+        return True
+    return shared_memory(value.device.index) > LITTLE
 
 
 def contexts(

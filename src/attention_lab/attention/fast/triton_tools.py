@@ -40,6 +40,13 @@ def works() -> bool:
 
 
 @cache
+def shared_memory(device: int) -> int:
+    """Bytes of shared memory that a program may use on a GPU; Triton launches none that needs more."""
+    utils = import_module("triton.runtime").driver.active.utils
+    return int(utils.get_device_properties(device)["max_shared_mem"])
+
+
+@cache
 def on_nvidia() -> bool:
     """Whether kernels may contain NVIDIA instructions: not on AMD, and not in Triton's interpreter."""
     return torch.version.cuda is not None and os.environ.get("TRITON_INTERPRET") != "1"
