@@ -1,9 +1,6 @@
 """`stage=leaderboard`: from any folders of runs to a table, its files and its picture."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -19,7 +16,6 @@ from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]
-TRAIN = Path(__file__).parents[2] / "train.py"
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
 WORDS = (
     "best by token error rate (lowest): scoring=dot",
@@ -50,18 +46,6 @@ def test_a_sweep_is_ranked_in_words_and_in_files(
     )
     with Image.open(folder / "leaderboard.png") as picture:
         assert picture.size[0] > 500
-
-
-@pytest.mark.slow
-def test_matplotlib_lists_the_fonts_of_a_new_machine_silently(tmp_path: Path) -> None:
-    folder = make_sweep(tmp_path / "sweep", RATES)
-    done = subprocess.run(
-        [sys.executable, str(TRAIN), "stage=leaderboard", f"run={folder}"],
-        env={**os.environ, "MPLCONFIGDIR": str(tmp_path / "new")},
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    assert list((tmp_path / "new").glob("fontlist*.json"))
-    assert "fontManager" not in done.stdout and not done.stderr
 
 
 @pytest.mark.parametrize(

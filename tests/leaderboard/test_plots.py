@@ -1,9 +1,13 @@
 """The pictures of a leaderboard: which settings stand where, whatever the numbers and names."""
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from folders import make_sweep
 
 from attention_lab.leaderboard.board import make_section
 from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board
@@ -140,3 +144,15 @@ def test_the_table_has_the_metrics_of_both_axes() -> None:
 def test_options_are_named_in_words() -> None:
     cells = [setting({"data.train_size": size}, {"y": 1.0}) for size in (1, 2)]
     assert axes_panel(cells, View("data.train_size", "test/accuracy"))[0].x_label == "train size"
+
+
+@pytest.mark.slow
+def test_matplotlib_lists_the_fonts_of_a_new_machine_silently(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "sweep", {"dot": [0.1, 0.2], "general": [0.2, 0.3]})
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[2] / "train.py"), "stage=leaderboard", f"run={folder}"],
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path / "new")},
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert list((tmp_path / "new").glob("fontlist*.json"))
+    assert "fontManager" not in done.stdout and not done.stderr
