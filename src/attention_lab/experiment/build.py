@@ -222,7 +222,7 @@ def check_devices(options: Mapping[str, Any]) -> None:
                 f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
                 "choose trainer.accelerator=cpu"
             )
-        if accelerator not in ("gpu", "mps"):
+        if accelerator == "auto":  # then processes share the cores
             return
     devices, there = options.get("devices"), 1 if apple else torch.cuda.device_count()
     if accelerator not in ("auto", "gpu", "cuda", "mps"):
