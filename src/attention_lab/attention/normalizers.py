@@ -163,7 +163,7 @@ class Entmax15(_Tempered):
 
 
 class Sigmoid(_Tempered):
-    """Each key independently: `sigmoid(s_i / T - log n)`, n the number of keys (2409.04431, section 3).
+    """Each key independently: `sigmoid(s_i / T - log n)`, n the number of keys (2409.04431, section 2).
 
     With this bias, scores of zero give weights that sum to n / (n + 1). A row does not sum to one.
     """

@@ -103,9 +103,9 @@ class ReceptiveField:
         )
         return Finding(
             title="Path lengths and receptive fields",
-            claim="Between positions n apart, information takes one layer of self-attention, n/r layers of "
-            "attention to r neighbours, n/k layers of convolution, log_k n where they are dilated, "
-            "and n steps of recurrence.",
+            claim="Between positions n apart, information takes one layer of self-attention, O(n/r) layers "
+            "of attention to r neighbours, O(n/k) layers of convolution, O(log_k n) if they are dilated, "
+            "and O(n) steps of recurrence.",
             source="1706.03762, section 4 and table 1",
             columns=("layers or steps", *(kind.name for kind in kinds)),
             rows=rows,
