@@ -224,7 +224,7 @@ def test_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    five, some, classifier, encoder = _blocks()
+    five, some, uncompiled, classifier, encoder = _blocks()
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 4, 8, batch_first=True), 2).eval()
     names: dict[str, Any] = {"model": nn.Sequential(model), "batch": torch.randn(2, 3, 8)}
     exec(five, names)
@@ -235,6 +235,9 @@ def test_the_guide_runs(
     assert [tuple(one.shape) for one in names["last"].values()] == [(1, 2, 1, 3)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        names["model"] = torch.compile(model)
+        exec(uncompiled, names)
+        assert [tuple(one.shape) for one in names["weights"].values()] == [(2, 4, 3, 3)] * 2
         exec(classifier, names)
         exec(encoder, {})
     events = _events(tmp_path / "logs" / "classifier")
