@@ -166,6 +166,22 @@ def test_a_compiled_module_runs_uncompiled_for_the_log(tmp_path: Path) -> None:
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("64-true", torch.float64), ("bf16-true", torch.bfloat16), ("bf16-mixed", torch.float32)],
+)
+def test_the_precision_is_that_of_training(tmp_path: Path, precision: Any, dtype: torch.dtype) -> None:
+    seen = []
+
+    def forward(module: nn.Module, batch: Any) -> None:
+        seen.append((batch["x"].dtype, torch.zeros(1).dtype))
+        module(**batch)
+
+    _fit([AttentionMaps(_batch(), forward=forward)], TensorBoardLogger(str(tmp_path)), precision=precision)
+    assert {*seen} == {(dtype, dtype)}
+    assert "example 1/encoder layer 1 self_attn" in _events(tmp_path)
+
+
 def test_a_trial_run_logs_nothing_but_checks_the_batch(tmp_path: Path) -> None:
     logger = TensorBoardLogger(str(tmp_path))
     _fit([AttentionMaps(_batch(), labels=LABELS)], logger, fast_dev_run=True)

@@ -150,8 +150,11 @@ class AttentionMaps(pl.Callback):
             )
         if isinstance(pl_module, Task) and not callable(self.forward):
             raise LabError("callbacks.attention_maps.batch is for models of your own: leave it out")
-        batch = move_data_to_device(self.batch, pl_module.device)
-        observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
+        precision = trainer.precision_plugin
+        batch = precision.convert_input(move_data_to_device(self.batch, pl_module.device))
+        # On the CPU, torch's encoder layers fail under autocast in evaluation mode.
+        with precision.forward_context(), torch.autocast("cpu", enabled=False):
+            observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
         if trial:
             return
         writer: SummaryWriter = loggers[0].experiment  # type: ignore[attr-defined]
