@@ -94,6 +94,65 @@ def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_p
         assert found.endswith(" False False"), f"{line}: imported torch, or left a folder"
 
 
+OWN_FILES = [
+    (
+        "scoring",
+        "_partial_: true",
+        "scoring=mine has no scoring._target_, the class: set it in its file, as in",
+    ),
+    (
+        "data",
+        "data:\n  kind: transduction\n  _target_: my_package.MyData",
+        "data=mine has no data.kind: its file must begin with the line '# @package _global_'",
+    ),
+    (
+        "data",
+        "# @package _global_\ndata:\n  _target_: my_package.MyData",
+        "data=mine has no data.kind, the kind of data: set it in its file, such as classification, ",
+    ),
+]
+"""Files of the user's, each called `mine`, and how the messages about them begin."""
+MORE_OWN_FILES = [
+    ("schedule", "_partial_: true", "schedule=mine has no schedule._target_, the class: set it in its file"),
+    ("normalizer", "_partial_: true", "normalizer=mine has no normalizer._target_, the class: set it"),
+    (
+        "data",
+        "# @package _global_\ndata:\n  kind: audio\n  _target_: my_package.MyData",
+        "model=seq2seq needs transduction data, but data=mine is audio data: no model needs audio data; for "
+        "this model choose data=cmudict, ",
+    ),
+    (
+        "model",
+        "_target_: my_package.MyModel",
+        "model=mine has no model.needs, the kind of data: set it in its file, such as classification, ",
+    ),
+    (
+        "model",
+        "# @package _global_\nmodel:\n  _target_: my_package.MyModel\n  needs: transduction",
+        "model=mine has no task._target_, the class: set it in its file, as in _target_: my_package.MyClass",
+    ),
+]
+
+
+@pytest.mark.parametrize("files", [OWN_FILES, pytest.param(MORE_OWN_FILES, marks=pytest.mark.slow)])
+def test_files_of_the_user_lack_a_line(files: list[tuple[str, str, str]], tmp_path: Path) -> None:
+    for number, (group, text, _) in enumerate(files):
+        file = tmp_path / str(number) / group / "mine.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{text}\n")
+    lines = [f"--config-dir {tmp_path}/{number} {group}=mine" for number, (group, _, _) in enumerate(files)]
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_AT_ONCE, str(REPOSITORY / "train.py"), str(tmp_path / "logs")],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    for (_, _, message), found in zip(files, done.stdout.splitlines(), strict=True):
+        assert found.startswith(f"Error: {message}") and found.endswith(" False False")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

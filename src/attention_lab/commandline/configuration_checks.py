@@ -14,7 +14,9 @@ from attention_lab.commandline.option_ranges import (
     check_ranges,
 )
 from attention_lab.commandline.overrides import as_typed, option_names
+from attention_lab.config_parts import SETTING
 from attention_lab.errors import LabError
+from attention_lab.sizes import KIND_OF_DATA
 
 STAGES_OF_OPTION = {
     "ckpt_path": ("fit", "test", "predict", "export"),
@@ -56,17 +58,24 @@ def check_combination(config: DictConfig) -> None:
         )
     if config.stage == "export" and not isinstance(config.export, str):
         raise LabError("export must be the name of a file that ends in .pt2, .onnx or .safetensors")
+    if config.stage == "fit":
+        _check_parts(config)
     check_machine(config)
     check_ranges(config)
     check_labels(config)
     check_pictures_format(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
-        models = ", ".join(_choices_with("model", "needs", kind))
-        fitting = ", ".join(_choices_with("data", "kind", needs))
+        models, fitting = _choices_with("model", "needs", kind), _choices_with("data", "kind", needs)
+        for_data = (
+            f"for this data choose model={', '.join(models)}" if models else f"no model needs {kind} data"
+        )
+        for_model = (
+            f"for this model choose data={', '.join(fitting)}" if fitting else f"no data is {needs} data"
+        )
         raise LabError(
             f"{_chosen('model')} needs {needs} data, but {_chosen('data')} is {kind} data: "
-            f"for this data choose model={models}; for this model choose data={fitting}"
+            f"{for_data}; {for_model}"
         )
     _check_mechanism(config)
 
@@ -90,6 +99,23 @@ def group_files(group: str) -> Iterator[tuple[str, DictConfig]]:
         loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
         if loaded is not None:
             yield name, loaded.config
+
+
+def _check_parts(config: DictConfig) -> None:
+    """Raise LabError if a part, whose file may be the user's, lacks its class or its kind of data."""
+    needed = [(part, "_target_") for part in (*SETTING, "task")]
+    for part, key in (*KIND_OF_DATA.items(), *needed):
+        options = config.get(part)
+        if OmegaConf.is_config(options) and key in options:
+            continue
+        group = "model" if part == "task" else part
+        missing = f"{_chosen(group)} has no {part}.{key}"
+        if OmegaConf.is_config(options) and part in options:
+            raise LabError(f"{missing}: its file must begin with the line '# @package _global_'")
+        if key == "_target_":
+            raise LabError(f"{missing}, the class: set it in its file, as in _target_: my_package.MyClass")
+        known = {str(file[part][key]) for _, file in group_files(part) if key in file.get(part, {})}
+        raise LabError(f"{missing}, the kind of data: set it in its file, such as {', '.join(sorted(known))}")
 
 
 def _theorems() -> str:
