@@ -193,3 +193,46 @@ def test_products_under_vmap_that_are_no_attention_are_not_named() -> None:
     with recording(model := Memory()) as weights:
         model(torch.randn(2, 5, 8))
     assert not weights
+
+
+class SelfAttentionWithDropout(nn.Module):
+    """An attention whose name ends like that of a module which only drops weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.softmax, self.dropout = nn.Linear(8, 8), MaskedSoftmax(), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.weights = self.softmax(self.project(x) @ x.mT)
+        return self.dropout(self.weights) @ x  # type: ignore[no-any-return]
+
+
+class MaskedSoftmax(nn.Module):
+    """A softmax with a sink: a part of the module that calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sink = nn.Parameter(torch.zeros(1, 1))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return torch.cat([scores, self.sink.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+
+
+class ScaledDotSoftmax(nn.Module):
+    """An attention without parameters, whose name ends like that of a softmax."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ x.mT).softmax(-1) @ x
+
+
+def test_names_of_classes_that_end_in_softmax_or_dropout() -> None:
+    x = torch.randn(2, 4, 8)
+    model = nn.Sequential(SelfAttentionWithDropout(), SelfAttentionWithDropout())
+    with recording(model) as weights:
+        model(x)
+    assert list(weights) == ["0", "1"]
+    assert torch.equal(weights["1"][:, 0], model[1].weights)
+    for alone in (model[0], ScaledDotSoftmax()):
+        with recording(alone) as weights:
+            alone(x)
+        assert {name: one.shape for name, one in weights.items()} == {"": (2, 1, 4, 4)}

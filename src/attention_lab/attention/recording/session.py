@@ -10,6 +10,7 @@ from types import FrameType
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.fast.precision import without_autocast
@@ -131,7 +132,11 @@ class Session:
             else:
                 places.append(frame.f_lasti)
             module = first_argument(frame)
-            if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
+            if (
+                isinstance(module, nn.Module)
+                and id(module) in self._modules
+                and (module is self.model or not _is_softmax(module))
+            ):
                 if found is not None and module is not found[1]:
                     break
                 found, inner, place = self._modules[id(module)], frame, tuple(places)
@@ -270,5 +275,10 @@ def _recorded_name(name: str, attention: Attention) -> str:
 
 
 def _is_softmax(module: nn.Module) -> bool:
-    """Whether a module does no more than normalise scores, or drop weights."""
-    return type(module).__name__.endswith(("Softmax", "Dropout"))
+    """Whether a module does no more than normalise scores, or drop weights: it has no matrix of parameters.
+
+    `SelfAttentionWithDropout` may have some.
+    """
+    return type(module).__name__.endswith(("Softmax", "Dropout")) and not any(
+        is_lazy(one) or sum(size > 1 for size in one.shape) > 1 for one in module.parameters()
+    )
