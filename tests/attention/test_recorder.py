@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from attention_lab.attention import recording
+from attention_lab.attention import MultiheadAttention, recording
 from attention_lab.attention.recorder import indices
 
 
@@ -28,3 +28,25 @@ def test_a_choice_is_numbers(option: str) -> None:
 def test_names_are_a_list_of_names(names: object, complaint: str, unchecked_shapes: None) -> None:
     with pytest.raises(TypeError, match=complaint), recording(nn.Identity(), names=names):  # type: ignore[arg-type]
         pass
+
+
+@pytest.mark.parametrize("backwards", [slice(None, None, -1), slice(-1, None, -2), slice(2, 0, -1)])
+def test_slices_that_go_backwards(backwards: slice) -> None:
+    """A tensor does not take them."""
+
+    class ByHand(nn.Module):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return (query @ key.mT).softmax(-1) @ value
+
+    theirs = nn.MultiheadAttention(8, 4, batch_first=True)
+    x = torch.randn(3, 5, 8)
+    for model in (theirs, MultiheadAttention.from_torch(theirs), ByHand()):
+        with (
+            recording(model) as weights,
+            recording(model, backwards, heads=backwards, queries=backwards) as some,
+        ):
+            model(x, x, x)
+        batch, head, query, _ = weights[""].shape
+        places = [list(range(size))[backwards] for size in (batch, head, query)]
+        examples, chosen, queries = (torch.tensor(one, dtype=torch.long) for one in places)
+        assert torch.allclose(some[""], weights[""][examples][:, chosen][:, :, queries])

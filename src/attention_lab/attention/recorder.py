@@ -51,11 +51,16 @@ def chosen(choice: Index | None, size: int, kind: str, of: str) -> Index:
     if choice is None:
         return slice(None)
     if isinstance(choice, slice):
-        return choice
+        return _for_tensors(choice, size)
     for item in choice:
         if not -size <= item < size:
             raise IndexError(f"recording: there is no {kind} {item} {of.format(size)}")
     return choice
+
+
+def _for_tensors(choice: slice, size: int) -> Index:
+    """A slice of `size` items as an index of a tensor, whose slices cannot go backwards."""
+    return list(range(size))[choice] if choice.step is not None and choice.step < 0 else choice
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class Selection:
         if isinstance(choice, slice):
             start, stop, step = choice.start or 0, choice.stop, choice.step or 1
             if before == 0 or start < 0 or step < 0 or (stop is not None and stop < 0):
-                return choice
+                return _for_tensors(choice, size)
             start += -(-max(0, before - start) // step) * step
             return slice(start - before, None if stop is None else max(0, stop - before), step)
         places = [query - before if query >= 0 else query + size for query in choice]
