@@ -112,3 +112,13 @@ def test_weights_that_are_not_a_number_are_recorded_as_they_are(attend: Callable
     )  # the later queries see the third key
     assert torch.equal(weights[""].isnan()[:, 0], rows[:, :, None].expand(B, L, L))
     assert torch.equal(weights.mask(""), VISIBLE.expand(B, 1, L, L))
+
+
+def test_a_softmax_that_overwrites_its_scores() -> None:
+    """They cannot say what was masked; the weights do."""
+
+    def attend(x: Tensor) -> Tensor:
+        scores = (x @ x.mT).masked_fill(~VISIBLE, -torch.inf)
+        return torch.softmax(scores, -1, out=scores) @ x
+
+    assert torch.equal(_mask(attend), VISIBLE.expand(B, 1, L, L))

@@ -131,7 +131,8 @@ class ByHand:
         site = self._session.site()
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                mask = attended_scores(scores.detach(), key)
+                # `torch.softmax(scores, -1, out=scores)` has overwritten them.
+                mask = None if result is scores else attended_scores(scores.detach(), key)
             known = scores_over(self._known.get(scores), key)
             found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
