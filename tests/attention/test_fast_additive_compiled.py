@@ -65,7 +65,11 @@ SCRIPTS = (_compiled_kernels, _compiling_switched_off, _inside_a_compiled_model)
 def test_compiled(script: Callable[[], None], tmp_path: Path) -> None:
     """In a process of its own, as Dynamo does not follow checked shapes; it may not say a word."""
     modules = os.pathsep.join(filter(None, sys.path))  # those that tests share among them
-    environment = {**os.environ, "PYTHONPATH": modules, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    quiet = {  # what PyTorch says of a CUDA build without a GPU, and of Python 3.13.0
+        "TORCH_LOGS": "-torch.utils.cpp_extension",
+        "PYTHONWARNINGS": "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning",
+    }
+    environment = {**os.environ, **quiet, "PYTHONPATH": modules, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, __file__, script.__name__]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

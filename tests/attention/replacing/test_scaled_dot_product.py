@@ -203,7 +203,7 @@ def test_a_copy_has_its_own_mechanism(how: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated", "ignore::torch.jit.TracerWarning")
 def test_a_replaced_model_can_be_compiled_exported_and_traced(unchecked_shapes: None) -> None:
     model, x = Model(), inputs(3, 7)
     replace_attention(model, MECHANISMS["additive"], x)
