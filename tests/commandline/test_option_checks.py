@@ -29,10 +29,21 @@ def _check_line(done, part: str) -> None:
         (f"data={__file__}", f"is a file: choose the kind of data, such as data=pairs data.file={__file__}"),
         (f"model=nw data={__file__}", f"such as data=csv_regression data.file={__file__}"),
         (f"model=lm data={__file__}", f"such as data=text data.file={__file__}"),
-        ("data=my-data.tsv", "data=my-data.tsv is unknown: choose cmudict, copy, "),
-        ("data=/nowhere/my.tsv", "data=/nowhere/my.tsv is unknown: choose cmudict, copy, "),
+        (
+            "data=my.tsv",
+            "there is no file my.tsv: choose the kind of data, such as data=pairs data.file=my.tsv",
+        ),
+        (
+            "model=lm data=/nowhere/my-data.txt",
+            "there is no file /nowhere/my-data.txt: choose the kind of data, ",
+        ),
+        ("data=/nowhere/my", "data=/nowhere/my is unknown: choose cmudict, copy, "),
+        (
+            "data=my_package.data.Mine",
+            "for a class of your own, add data._target_=my_package.data.Mine to one",
+        ),
         ("model=./seq2seqq", "model=./seq2seqq is unknown (did you mean seq2seq?): choose cnn, "),
-        (f"data={'b' * 300}.tsv", "is unknown"),  # longer than a file's name can be
+        (f"data={'b' * 300}.tsv", "there is no file bbb"),  # longer than a file's name can be
         (
             "model=nw data.file=a",
             "there is no option data.file; data=csv_regression, image_files, inflection, la",

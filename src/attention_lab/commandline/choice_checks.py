@@ -34,6 +34,8 @@ REQUIRED_EXTRAS = {
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 """The package that a choice needs, and the extra that installs it."""
+DATA_FILES = (".csv", ".tsv", ".txt", ".gz")
+"""How the names of data files end."""
 WITH_CLASSES = ("model", "data", "optimizer", *MECHANISM)
 """Groups whose choices each have a class, `_target_`."""
 
@@ -161,10 +163,11 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
         if file := _file_of(group, choice, folders):
             check_installed(group, choice)
             read_choice(file)
-        elif group == "data" and is_file(choice):
+        elif group == "data" and (is_file(choice) or choice.endswith(DATA_FILES)):
             model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
             example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
-            raise LabError(f"data={choice} is a file: choose the kind of data, such as {example}")
+            found = f"data={choice} is a file" if is_file(choice) else f"there is no file {choice}"
+            raise LabError(f"{found}: choose the kind of data, such as {example}")
         elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
                 f"{group}={choice} is unknown: choose {known}; "
