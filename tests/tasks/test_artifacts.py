@@ -89,7 +89,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
     page = (tmp_path / "errors.md").read_text(encoding="utf-8")
     assert (
         "3 of 3 outputs are wrong. They differ from their references by 4 edits: 3 substitutions, "
-        "1 deletion, 0 insertions. The references of all 3 have 6 symbols."
+        "1 deletion, 0 insertions. The references have 6 symbols in total."
     ) in page
     assert (
         f"\n\n{data.unseen.test}.\n" in page
@@ -186,7 +186,7 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     task.scored = [one for one in task.scored if not one.edits]
     task.write_artifacts(tmp_path, data, 0)
     text = (tmp_path / "errors.md").read_text(encoding="utf-8")
-    assert "\n0 of 1 outputs are wrong. The references of" in text and "differ" not in text
+    assert "\n0 of 1 outputs are wrong. The references have" in text and "differ" not in text
     # A letter that can be written, but not read.
     (tmp_path / "train").write_text("ab\taé\n", encoding="utf-8")
     data = Pairs("train", "dev", "test")

@@ -133,7 +133,7 @@ def _markdown(
             for kind in ("substitution", "deletion", "insertion")
         )
         summary += f" They differ from their references by {kinds.total():,} edits: {named}."
-    parts = [f"{summary} The references of all {len(scored):,} have {symbols:,} symbols."]
+    parts = [f"{summary} The references have {symbols:,} symbols in total."]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
     return error_tables(parts, rows, "The worst outputs, by edits per symbol of the reference", worst)
