@@ -5,6 +5,7 @@ python docs/neighbours.py <run folder>/checkpoints/best.ckpt queen cheese walks
 python docs/neighbours.py <run folder>/checkpoints/best.ckpt     how many are nearest to their own kind
 """
 
+import argparse
 import sys
 from collections import Counter
 from itertools import chain
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 import attention_lab
 from attention_lab.callbacks.embeddings import embedding_tables
 from attention_lab.data.synthetic.sentences import GRAMMAR
+from attention_lab.errors import LabError
 
 NEAR = 5
 LISTS = {
@@ -47,6 +49,13 @@ def main(path: str, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("Error: give a checkpoint, and words if you like")
-    main(sys.argv[1], sys.argv[2:])
+    parser = argparse.ArgumentParser(
+        formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__
+    )
+    parser.add_argument("checkpoint", help="a checkpoint of model=lm")
+    parser.add_argument("words", nargs="*", help="words from its vocabulary")
+    arguments = parser.parse_args()
+    try:
+        main(arguments.checkpoint, arguments.words)
+    except LabError as error:
+        sys.exit(f"Error: {error}")
