@@ -21,6 +21,19 @@ def test_events_lie_in_the_folder_of_the_run_which_gives_it_its_name(tmp_path: P
     assert [path.name for path in run.iterdir()] == [event_files(run)[0].name]
 
 
+@pytest.mark.parametrize("name", ["$WHERE", "${WHERE}"])
+def test_nothing_in_the_name_of_the_folder_is_replaced(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder from others may be called anything, and be next to a link called as a variable's value."""
+    monkeypatch.setenv("WHERE", "elsewhere")
+    logger = TensorBoardRunLogger(str(tmp_path / name))
+    logger.log_metrics({"train/loss": 1.0}, 0)
+    logger.close()
+    assert Path(logger.log_dir) == tmp_path / name and len(event_files(tmp_path / name)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_a_run_that_kept_its_events_in_a_folder_goes_on_there(tmp_path: Path) -> None:
     earlier = TensorBoardRunLogger(str(tmp_path / "tensorboard"))
     earlier.log_metrics({"train/loss": 1.0}, 0)

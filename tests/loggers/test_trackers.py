@@ -110,6 +110,14 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
     logging.getLogger("mlflow").handlers.clear()
 
 
+@pytest.mark.parametrize("name", ["a?b", "a%2F..%2F..%2Fb", "a#b"])
+def test_mlflow_writes_to_no_other_folder_than_the_one_it_is_given(name: str, tmp_path: Path) -> None:
+    """In the address of a database, the first name would end at the question mark; the second leads out."""
+    with pytest.raises(LabError, match=r"^logger=mlflow: MLflow misreads the .*: rename the folder$"):
+        MLFlowRunLogger(str(tmp_path / "runs" / name))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("logger", ["wandb", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
     monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)

@@ -39,6 +39,17 @@ def _results(tmp_path: Path) -> list[optuna.trial.FrozenTrial]:
     return study.trials()
 
 
+@pytest.mark.parametrize("name", ["a?b", "a%2F..%2F..%2Fb", "a#b"])
+def test_a_study_is_in_its_folder_whatever_the_name_of_the_folder(name: str, tmp_path: Path) -> None:
+    """In a URL, the first name would end at the question mark, and the second lead out."""
+    (tmp_path / "studies" / "a").mkdir(parents=True)
+    folder = tmp_path / "studies" / name
+    _study(folder)
+    assert {path.name for path in folder.iterdir()} >= {"study.db"}
+    assert {path.name for path in (tmp_path / "studies").iterdir()} == {"a", name}
+    assert {path.name for path in tmp_path.iterdir()} == {"studies"}
+
+
 @pytest.mark.parametrize("value", [1e300, "evil", pytest.param(10**400, id="enormous")])
 def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
     study = _study(tmp_path)

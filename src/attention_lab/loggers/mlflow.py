@@ -44,7 +44,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
 
     Raises:
         LabError: MLflow is missing or too old, rejects an option or cannot reach its server, or the run's own
-            database keeps files outside its folder.
+            database would not be in its folder, or keeps files outside of it.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             return  # only the first process opens the database
         self._own = own is not None
         if own:
+            _check_name(self.folder)
             _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
         elif uri:
             _check_opens(uri)
@@ -131,6 +132,12 @@ def _check_opens(uri: str) -> None:
         sqlite3.connect(file).close()
     except (OSError, sqlite3.Error) as error:
         raise LabError(f"logger=mlflow: {uri}: {first_line(error)}") from None
+
+
+def _check_name(folder: Path) -> None:
+    """Reject a folder, perhaps from others, whose name means another one within an address: `a%2F..%2Fb`."""
+    if found := re.search("[?%#]", str(folder)):
+        raise LabError(f"logger=mlflow: MLflow misreads the {found[0]} in {folder}: rename the folder")
 
 
 def _check_places(folder: Path, query: str, value: str) -> None:

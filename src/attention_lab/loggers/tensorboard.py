@@ -40,6 +40,11 @@ class TensorBoardRunLogger(TensorBoardLogger, RunLogger):
         place = event_folder(Path(folder))  # for a resumed run, the folder it wrote to before
         super().__init__(save_dir=str(place), name="", version="", default_hp_metric=False)
 
+    @property
+    def log_dir(self) -> str:
+        """The folder, as it is; Lightning would replace a variable, such as `$HOME`, in its name."""
+        return str(self.save_dir)
+
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Log the scalars under their tags."""
         super().log_metrics(scalar_tags(metrics), step)

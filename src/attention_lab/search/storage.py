@@ -8,7 +8,7 @@ from pathlib import Path
 
 import optuna
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -20,10 +20,14 @@ GRACE = 6
 
 
 def storage_url(storage: object, folder: Path) -> str:
-    """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute."""
+    """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute.
+
+    Raises:
+        LabError: it is neither, or a file that processes cannot share, or that its URL would not name.
+    """
     storage = str(folder / "study.db" if storage is None else storage)  # the name of a file may be a number
     try:
-        url = make_url(storage if "://" in storage else f"sqlite:///{storage}")
+        url = make_url(storage) if "://" in storage else URL.create("sqlite", database=storage)
     except SQLAlchemyError:
         raise LabError(f"sweep.storage={storage} is neither a file nor the URL of a database") from None
     if url.get_backend_name() == "sqlite":
@@ -32,7 +36,10 @@ def storage_url(storage: object, folder: Path) -> str:
                 f"sweep.storage={storage}: processes cannot share it: give a file, as in sqlite:///study.db"
             )
         url = url.set(database=os.path.realpath(str(url.database)))
-    return str(url.render_as_string(hide_password=False))
+    text = url.render_as_string(hide_password=False)
+    if make_url(text).database != url.database:  # before SQLAlchemy 2.1, for a path with ? or %
+        raise LabError(f"sweep.storage={storage}: no URL can name this file: rename it, or its folder")
+    return text
 
 
 @contextmanager
