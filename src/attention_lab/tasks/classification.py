@@ -18,6 +18,7 @@ from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 from attention_lab.tasks.errors.scored_examples import gather_examples
+from attention_lab.tasks.errors.text_limit import TextLimit
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
@@ -59,6 +60,7 @@ class LabelPrediction(Task):
 
         self.scored: list[ClassifiedExample] = []
         self._batches: list[list[ClassifiedExample]] = []
+        self._limit = TextLimit()
 
     @abstractmethod
     def logits(self, batch: Any) -> Tensor:
@@ -80,7 +82,10 @@ class LabelPrediction(Task):
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Loss and accuracy."""
-        classes = self._evaluate(batch, "test").argmax(-1).view(len(batch.labels), -1).tolist()
+        chosen = self._evaluate(batch, "test").argmax(-1)
+        for ids in (chosen, batch.labels):
+            self._limit.count(self.codec.labels, ids)
+        classes = chosen.view(len(batch.labels), -1).tolist()
         rows = zip(
             self.source_texts(batch), classes, batch.labels.view(len(classes), -1).tolist(), strict=True
         )
@@ -88,7 +93,7 @@ class LabelPrediction(Task):
 
     def on_test_epoch_end(self) -> None:
         """Log the interval of the accuracy."""
-        self.scored, self._batches = gather_examples(self._batches), []
+        self.scored, self._batches, self._limit = gather_examples(self._batches), [], TextLimit()
         ends = accuracy_interval(self.scored)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 

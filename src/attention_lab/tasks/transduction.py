@@ -12,6 +12,7 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.vocabulary import SPECIALS
 from attention_lab.files.run_files import HEATMAPS
 from attention_lab.metrics import AlignmentMeasures, Nearest, SequenceErrorRate, TokenErrorRate, nearest
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
@@ -29,6 +30,7 @@ from attention_lab.tasks.errors.scored_examples import (
     gather_examples,
     score_examples,
 )
+from attention_lab.tasks.errors.text_limit import TextLimit
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import check_enumeration, enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.loss_weights import check_loss_weights
@@ -116,6 +118,7 @@ class Transduction(SequenceGeneration, Task):
         self.alignments = nn.ModuleDict({split: AlignmentMeasures() for split in ("validation", "test")})
         self.scored: list[ScoredExample] = []
         self._batches: list[list[ScoredExample]] = []
+        self._limit = TextLimit()
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
     def setup(self, stage: str) -> None:
@@ -204,9 +207,18 @@ class Transduction(SequenceGeneration, Task):
             self.log(f"{split}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
         if aligned:
             self._log_window_error(weights, batch.alignment, split)
+        if split == "test" or self.text_metrics:
+            self._count_text(batch, outputs)
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs, found
+
+    def _count_text(self, batch: TransductionBatch, outputs: Tensor) -> None:
+        """Raise LabError if the examples so far would have too many characters as text."""
+        if isinstance(self.codec, TransductionCodec):
+            self._limit.count(self.codec.source.vocabulary.symbols, batch.source, len(SPECIALS))
+        for ids in (outputs, batch.references):
+            self._limit.count(self.codec.target.vocabulary.symbols, ids, len(SPECIALS))
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, split: SplitName) -> None:
         """Log the distance between the positions that a window predicts (local-p) and the gold positions."""
@@ -230,6 +242,7 @@ class Transduction(SequenceGeneration, Task):
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
     def _log_epoch(self, split: SplitName) -> None:
+        self._limit = TextLimit()
         values = self.alignments[split].take()  # type: ignore[operator]
         if self.text_metrics:
             texts, self._texts = gather_examples(self._texts), []

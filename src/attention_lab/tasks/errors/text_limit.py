@@ -1,0 +1,42 @@
+"""Limit the text of a test: a checkpoint from others may have symbols of thousands of characters."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attention_lab.errors import LabError
+from attention_lab.special_symbols import PAD
+
+MOST_TEXT = 1 << 26
+"""Most characters of a test's inputs, outputs and references together, besides `GROWTH` for each symbol."""
+GROWTH = 100
+
+
+class TextLimit:
+    """Counts the characters of the examples of a test before they are made into text."""
+
+    def __init__(self) -> None:
+        self._left = MOST_TEXT
+
+    def count(self, symbols: Sequence[str], ids: Tensor, first: int = 0) -> None:
+        """Count the characters of a tensor of ids.
+
+        Args:
+            symbols: the symbols whose ids start at `first`.
+            ids: of any shape; `PAD` is left out if ids start after it.
+            first: the id of the first symbol; those before it have no characters.
+
+        Raises:
+            LabError: they are too many, together with those counted before.
+        """
+        lengths = torch.tensor([*[0] * first, *map(len, symbols)])
+        if not len(symbols) or int(lengths.max()) <= GROWTH:
+            return
+        kept = ids[ids != PAD] if first > PAD else ids
+        self._left += GROWTH * kept.numel() - int(lengths[kept.cpu()].sum())
+        if self._left < 0:
+            raise LabError(
+                f"the inputs and outputs of this test have more than {MOST_TEXT:,} characters, and {GROWTH} "
+                "for each symbol: the symbols of this model are too long"
+            )
