@@ -36,8 +36,8 @@ def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, A
             optimizer, torch.optim.LBFGS
         ):
             _check_types(values)
-        _check_shapes(values, parameters, index, exact=bool(new_groups[0].get("fused")))
-        kept[index] = dict(values)
+        _check_shapes(values, parameters, index, exact=any(group.get("fused") for group in new_groups))
+        kept[index] = {name: _laid_out(value, parameters[index]) for name, value in values.items()}
     return {"state": kept, "param_groups": new_groups}
 
 
@@ -62,29 +62,45 @@ def _check_types(values: Mapping[Any, Any]) -> None:
 
 
 def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: int, exact: bool) -> None:
-    """Reject tensors that do not fit the parameter `index`: a fused kernel would read past their ends."""
+    """Reject tensors that do not fit the parameter `index`: a fused kernel would write past their ends."""
     for name, value in values.items():
         for one in value if isinstance(value, list) else [value]:
             if not isinstance(one, Tensor):
                 if not (one is None or type(one) is bool or is_number(one)):
                     raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}, not a number")
-            elif not _fits_parameter(one.shape, parameters, index, exact):
+            elif not _fits_parameter(name, one.shape, parameters, index, exact):
                 raise ValueError(
                     f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}, "
                     f"but its parameter has {tuple(parameters[index].shape)}"
                 )
 
 
-def _fits_parameter(own: torch.Size, parameters: list[Tensor], index: int, exact: bool) -> bool:
+def _fits_parameter(name: object, own: torch.Size, parameters: list[Tensor], index: int, exact: bool) -> bool:
     """Whether a tensor of an optimiser's state has the shape of its parameter, or a single element.
 
-    Unless it must be `exact`, some dimensions may have size 1, as in Adafactor, and the state of the first
-    parameter may be that of all parameters as one vector, as in L-BFGS.
+    If it must be `exact`, only the number of steps has a single element. Otherwise, some dimensions may have
+    size 1, as in Adafactor, and the state of the first parameter may be that of all parameters as one vector,
+    as in L-BFGS.
     """
     shape = parameters[index].shape
+    if exact:
+        return own.numel() == 1 if name == "step" else own == shape
     if own == shape or own.numel() == 1:
         return True
-    if exact:
-        return False
     reduced = len(own) == len(shape) and all(mine in (its, 1) for mine, its in zip(own, shape, strict=True))
     return reduced or (index == 0 and own == (sum(parameter.numel() for parameter in parameters),))
+
+
+def _laid_out(value: Any, parameter: Tensor) -> Any:
+    """A tensor of the parameter's shape in its memory layout, whatever layout the checkpoint gives it.
+
+    A fused kernel takes both for consecutive numbers. From a view whose strides are 0, it would write past
+    the end of the storage.
+    """
+    if (
+        not isinstance(value, Tensor)
+        or value.shape != parameter.shape
+        or value.stride() == parameter.stride()
+    ):
+        return value
+    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value.detach())
