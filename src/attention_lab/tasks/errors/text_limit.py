@@ -30,9 +30,9 @@ class TextLimit:
         Raises:
             LabError: they are too many, together with those counted before.
         """
-        lengths = torch.tensor([*[0] * first, *map(len, symbols)])
-        if not len(symbols) or int(lengths.max()) <= GROWTH:
+        if max(map(len, symbols), default=0) <= GROWTH:
             return
+        lengths = torch.tensor([*[0] * first, *map(len, symbols)])
         kept = ids[ids != PAD] if first > PAD else ids
         self._left += GROWTH * kept.numel() - int(lengths[kept.cpu()].sum())
         if self._left < 0:
