@@ -1,11 +1,13 @@
 """Data sets for the classification of sequences: Digits and Labelled."""
 
 from dataclasses import replace
+from itertools import chain
 
 import torch
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
+from attention_lab.data.file_warnings.long_lines import long_line_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import ClassificationCodec
@@ -134,12 +136,13 @@ class Labelled(ClassificationData):
         self.hints.update(header_hints(rows) | swapped_labels_hint(rows))
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
-        keyed = rows.map(
-            lambda split: [Keyed(self.notation.tokens(row.second), row.first.strip()) for row in split]
-        )
+        tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
+        labels = rows.map(lambda split: [row.first.strip() for row in split])
+        keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, labels, strict=True)))
         self.shared = shared_examples(keyed, self.files.names, "label")
+        places = [row.place for row in chain(*rows)]
+        self.hints.update(long_line_hint(places, [len(one) for one in chain(*tokens)], self.files.unit))
         if codec.tokenizer is not None:
-            tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
             terms = Terms(self.files.unit.removesuffix("s"), "texts")
             self.unseen = unseen_in_files(tokens, codec.tokenizer.vocabulary, self.files, terms)
 

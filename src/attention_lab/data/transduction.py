@@ -3,12 +3,15 @@
 import reprlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+from attention_lab.data.file_warnings.long_lines import long_line_hint
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
+from attention_lab.data.reading.files import Row
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
@@ -66,6 +69,13 @@ class TransductionData(DataModule):
             self._evaluation_split(examples.validation, names.validation),
             self._evaluation_split(examples.test, names.test),
         )
+
+    def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
+        """Add hints about lines with far longer sources or targets than most; a row for each example."""
+        places = [row.place for row in chain(*rows)]
+        for side, kind in ((0, "source symbols"), (1, "target symbols")):
+            lengths = [len(example[side]) for example in chain(*examples)]
+            self.hints.update(long_line_hint(places, lengths, kind))
 
     def _training_split(self, examples: Sequence[Example]) -> TransductionSplit:
         targets = [self._target_ids(example) for example in examples]

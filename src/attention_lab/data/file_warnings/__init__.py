@@ -1,1 +1,1 @@
-"""What is wrong or surprising in data files: another format, repeated examples, symbols never trained on."""
+"""What is wrong or surprising in data files: other formats, long lines, repeated examples, unseen symbols."""

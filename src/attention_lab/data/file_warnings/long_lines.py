@@ -1,0 +1,32 @@
+"""Point out a line that is far longer than the others, such as a whole file joined into one line."""
+
+from collections.abc import Sequence
+from statistics import median_low
+
+_LONG, _RATIO = 1_000, 20
+"""The smallest number of symbols of a long line, and how many times the median it has at least."""
+
+
+def long_line_hint(places: Sequence[str], lengths: Sequence[int], symbols: str) -> dict[str, str]:
+    """A line about the longest line, by its place; empty if it is not far longer than half of the lines.
+
+    Args:
+        places: `file:line` of each line.
+        lengths: the number of symbols in each line.
+        symbols: what they are called, in the plural.
+    """
+    if not lengths:
+        return {}
+    middle = median_low(lengths)
+    long = [row for row, length in enumerate(lengths) if length >= max(_LONG, _RATIO * middle)]
+    if not long:
+        return {}
+    longest = max(long, key=lengths.__getitem__)
+    others = len(long) - 1
+    more = f" ({others:,} more such line{'s' * (others > 1)})" if others else ""
+    place, length = places[longest], lengths[longest]
+    return {
+        place: f"{place}: {length:,} {symbols}, although half of the lines have at most {middle:,}: a batch "
+        "with such a line takes memory and time for its length; leave it out, or split it if it is several "
+        f"examples{more}"
+    }
