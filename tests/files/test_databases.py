@@ -68,6 +68,16 @@ def test_missing_and_damaged_databases(tmp_path: Path) -> None:
         check_study(tmp_path / "b.db", "b")
 
 
+def test_a_damaged_definition_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    _database(path := tmp_path / "mlflow.db", "")
+    content = path.read_bytes().replace(b"tablerunsruns", b"tabler\x9ansruns")
+    path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE XABLE"))
+    with pytest.raises(LabError, match=r"^study: the database is damaged: a name in it is not UTF-8"):
+        check_study(path, "study")
+    with pytest.raises(LabError, match=re.escape(f"{path}: ")):
+        read_texts(path, "SELECT artifact_uri FROM runs WHERE run_uuid = ?", [RUN])
+
+
 def test_a_database_whose_writer_was_killed_is_read_as_it_was_before(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     _database(file, "before")

@@ -87,6 +87,10 @@ def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
                 _check_schema(database, name)
             _check_pages(database, name)
             yield database
+    except UnicodeDecodeError:  # in the message of SQLite's own error, which has the name
+        raise LabError(
+            f"{name}: the database is damaged: a name in it is not UTF-8: use another file"
+        ) from None
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
             raise LabError(f"{name}: it has more tables than any study has: use another file") from None
