@@ -71,11 +71,12 @@ class TransductionData(DataModule):
         )
 
     def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
-        """Add hints about lines with far longer sources or targets than most; a row for each example."""
+        """Add hints about far longer sources or targets than most; `rows` has the line of each example."""
         places = [row.place for row in chain(*rows)]
-        for side, kind in ((0, "source symbols"), (1, "target symbols")):
-            lengths = [len(example[side]) for example in chain(*examples)]
-            self.hints.update(long_line_hint(places, lengths, kind))
+        sources = [len(example.source) for example in chain(*examples)]
+        targets = [len(example.target) for example in chain(*examples)]
+        self.hints.update(long_line_hint(places, targets, "target symbols"))
+        self.hints.update(long_line_hint(places, sources, "source symbols"))
 
     def _training_split(self, examples: Sequence[Example]) -> TransductionSplit:
         targets = [self._target_ids(example) for example in examples]
