@@ -137,8 +137,8 @@ class Labelled(ClassificationData):
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
         tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
-        labels = rows.map(lambda split: [row.first.strip() for row in split])
-        keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, labels, strict=True)))
+        answers = rows.map(lambda split: [row.first.strip() for row in split])
+        keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, answers, strict=True)))
         self.shared = shared_examples(keyed, self.files.names, "label")
         places = [row.place for row in chain(*rows)]
         self.hints.update(long_line_hint(places, [len(one) for one in chain(*tokens)], self.files.unit))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from statistics import median_low
 
+from attention_lab.console_text import counted
+
 _LONG, _RATIO = 1_000, 20
 """The smallest number of symbols of a long line, and how many times the median it has at least."""
 
@@ -22,8 +24,7 @@ def long_line_hint(places: Sequence[str], lengths: Sequence[int], symbols: str) 
     if not long:
         return {}
     longest = max(long, key=lengths.__getitem__)
-    others = len(long) - 1
-    more = f" ({others:,} more such line{'s' * (others > 1)})" if others else ""
+    more = f" ({counted(len(long) - 1, 'more such line')})" if len(long) > 1 else ""
     place, length = places[longest], lengths[longest]
     return {
         place: f"{place}: {length:,} {symbols}, although half of the lines have at most {middle:,}: a batch "
