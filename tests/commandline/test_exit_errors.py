@@ -31,3 +31,9 @@ def test_a_complete_stack_trace_can_be_asked_for(command, monkeypatch: pytest.Mo
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     with pytest.raises(HydraException, match="merging override"):
         command("hydra.mode=test")
+
+
+def test_the_message_about_a_file_goes_on_after_a_line_feed_in_its_name(command) -> None:
+    done = command("stage=test", "ckpt_path='no\nsuch.ckpt'")
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith("Error: ckpt_path=no such.ckpt: no such file")

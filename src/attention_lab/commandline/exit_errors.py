@@ -32,7 +32,9 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What an error says, without the lines that Hydra and OmegaConf add about their types."""
+    """What an error says, on one line, without the lines that Hydra and OmegaConf add about their types."""
+    if isinstance(error, LabError):
+        return " ".join(str(error).splitlines())  # a line feed in it is part of a name
     if isinstance(error, HydraException):
         if error.__cause__ is None:
             return one_line(error).removeprefix("Error: ")
