@@ -24,6 +24,8 @@ from attention_lab.errors import LabError
         (0.0, {"above": 0}, "must be above 0, got 0.0"),
         (math.nan, {"above": 0}, "must be above 0, got nan"),
         (math.nan, {"least": 0}, "must be at least 0, got nan"),
+        (math.nan, {}, "must be a number, not nan"),
+        (np.zeros(3), {"least": 0}, "must be a number, not a ndarray"),
     ],
 )
 def test_a_number_out_of_range_is_named(number: Any, limits: dict[str, Any], complaint: str) -> None:

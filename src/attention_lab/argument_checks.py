@@ -1,6 +1,7 @@
 """Checks of options and arguments that several subpackages share."""
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
@@ -27,7 +28,7 @@ _TYPES: Mapping[Any, Sequence[str]] = {
 def check_number(
     name: str, number: object, *, least: int | None = None, above: int | None = None, whole: bool = False
 ) -> None:
-    """Raise LabError if an argument is not a number, or not in range; NaN is in no range.
+    """Raise LabError if an argument is not a number, or not in range; NaN is neither.
 
     Args:
         name: what the message calls it.
@@ -37,8 +38,11 @@ def check_number(
         whole: it must be a whole number.
     """
     if isinstance(number, bool) or not isinstance(number, Integral if whole else Real):
-        raise LabError(f"{name} must be a {'whole ' * whole}number, not {number!r}")
+        given = kind_of(number) if getattr(number, "ndim", 0) else repr(number)  # not all of an array
+        raise LabError(f"{name} must be a {'whole ' * whole}number, not {given}")
     value = float(number)
+    if math.isnan(value) and least is above is None:
+        raise LabError(f"{name} must be a number, not nan")
     if least is not None and not value >= least:
         raise LabError(f"{name} must be at least {least}, got {number}")
     if above is not None and not value > above:

@@ -26,6 +26,12 @@ def test_adjacency() -> None:
     ]
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_mask_stays_boolean_with_self_loops_given_as_a_number() -> None:
+    assert adjacency_mask(EDGES, NODES, self_loops=1).equal(adjacency_mask(EDGES, NODES))
+    assert adjacency_mask(EDGES, NODES, self_loops=0).equal(adjacency_mask(EDGES, NODES, self_loops=False))
+
+
 def test_the_second_node_of_a_directed_edge_attends_to_the_first() -> None:
     mask = adjacency_mask(EDGES, NODES, directed=True, self_loops=False)
     assert _rows(mask) == ["..x..", "x....", ".x...", "x....", "....."]

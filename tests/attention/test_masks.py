@@ -1,13 +1,17 @@
 """Masks, entry by entry: True = attend."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
+from attention_lab.attention import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.fast.transforms import under_vmap
 from attention_lab.attention.masks import check_lengths, mask_and_bias
+from attention_lab.errors import LabError
 
 
 def _rows(mask: torch.Tensor) -> list[str]:
@@ -40,6 +44,53 @@ def test_a_mask_of_zeros_and_ones_in_place_of_lengths_is_rejected() -> None:
     assert lengths_mask(torch.tensor([[0, 0, 1], [1, 0, 0]]), 3).sum() == 2
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_length_that_is_no_whole_number_is_rejected() -> None:
+    with pytest.raises(ValueError, match=r"^lengths must be whole numbers, got 1\.5$"):
+        lengths_mask(torch.tensor([2.0, 1.5]), 3)  # type: ignore[arg-type]
+    assert _rows(lengths_mask(torch.tensor([2.0, 1.0]), 3)[:, 0]) == ["xx.", "x.."]
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: causal_mask(3.0), "queries must be a whole number, not 3.0"),
+        (lambda: causal_mask(torch.ones(2, 3)), "queries must be a whole number, not a Tensor"),
+        (lambda: causal_mask(3, "cpu"), "keys must be a whole number, not 'cpu'"),
+        (lambda: causal_mask(3, -1), "keys must be at least 0, got -1"),
+        (lambda: causal_mask(3, offset=1.5), "offset must be a whole number, not 1.5"),
+        (lambda: causal_mask(torch.tensor(2.5)), "queries must be a whole number, not tensor(2.5000)"),
+        (lambda: band_mask(3, 3, -1), "width must be at least 0, got -1"),
+        (lambda: band_mask(3, 3, 1.5), "width must be a whole number, not 1.5"),
+        (lambda: band_mask(3, True, 1), "keys must be a whole number, not True"),
+        (lambda: lengths_mask(torch.tensor([1]), 2.5), "size must be a whole number, not 2.5"),
+        (lambda: leave_out_mask(torch.arange(2), 2.5), "keys must be a whole number, not 2.5"),
+        (lambda: adjacency_mask(torch.tensor([[0], [1]]), 2.0), "nodes must be a whole number, not 2.0"),
+    ],
+)
+def test_sizes_and_positions_are_whole_numbers(make: Callable[[], Any], complaint: str) -> None:
+    with pytest.raises(LabError) as error:
+        make()
+    assert str(error.value) == complaint
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated", "ignore::torch.jit.TracerWarning")
+def test_sizes_and_positions_in_a_trace_or_a_graph() -> None:
+    """There they are tensors, or symbols without a value."""
+    x = torch.ones(3, 5)
+
+    def make(x: torch.Tensor) -> torch.Tensor:
+        return causal_mask(x.shape[0], x.shape[1], offset=x.shape[1] - x.shape[0])
+
+    wanted = causal_mask(4, 6, offset=2)
+    assert torch.jit.trace(make, x)(torch.ones(4, 6)).equal(wanted)  # type: ignore[no-untyped-call]
+    assert torch.compile(make, backend="eager", fullgraph=True, dynamic=True)(torch.ones(4, 6)).equal(wanted)
+    assert make_fx(make, tracing_mode="symbolic")(x)(torch.ones(4, 6)).equal(wanted)
+    assert causal_mask(torch.tensor(3)).equal(causal_mask(3))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("length", [-1, 6])
 def test_lengths_are_from_zero_to_the_number_of_keys(length: int) -> None:
     with pytest.raises(ValueError, match=rf"lengths must be from 0 to 5, the number of keys, got {length}$"):
@@ -52,6 +103,11 @@ def test_indices_to_leave_out_are_numbers() -> None:
     for index, given in ((torch.tensor([0.0]), "torch.float32"), ([0, 1], "list")):
         with pytest.raises(TypeError, match=rf"integer tensor .* not {given}$"):
             leave_out_mask(index, 3)  # type: ignore[arg-type]
+
+
+def test_indices_to_leave_out_are_keys() -> None:
+    with pytest.raises(ValueError, match=r"^the index must be below 3, the number of keys, got 3$"):
+        leave_out_mask(torch.tensor([1, 3]), 3)
 
 
 def test_causal() -> None:

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.transforms import has_values
 
 
@@ -26,10 +27,12 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
     Raises:
         TypeError: the lengths are not a tensor of numbers.
-        ValueError: the lengths have too many dimensions, or on the CPU, are negative or above `size`, or are
-            a mask of zeros and ones.
+        ValueError: the lengths have too many dimensions, or on the CPU, are negative, above `size` or not
+            whole numbers, or are a mask of zeros and ones.
+        LabError: `size` is not a whole number of at least 0.
     """
     check_lengths(lengths)
+    check_count("size", size, least=0)
     if lengths.dim() > 2:
         raise ValueError(f"lengths must be [B] or [B, Q], got {list(lengths.shape)}")
     if lengths.device.type == "cpu" and has_values(lengths) and lengths.numel():
@@ -37,6 +40,8 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
         for length in (least, most):
             if not 0 <= length <= size:
                 raise ValueError(f"lengths must be from 0 to {size}, the number of keys, got {length}")
+        if lengths.is_floating_point() and (parts := lengths[lengths != lengths.round()]).numel():
+            raise ValueError(f"lengths must be whole numbers, got {parts[0].item():g}")
         if lengths.dim() == 2 and lengths.shape[1] == size and most == 1 < lengths.sum(-1).max():
             raise ValueError(
                 f"lengths {list(lengths.shape)} of zeros and ones are a mask: give mask.bool().unsqueeze(1) "
@@ -110,14 +115,25 @@ def causal_mask(
     """Mask that keeps the keys up to the query's own position: j <= i (1706.03762, section 3.2.3).
 
     `offset` is the position of the first query, for decoding with a cache of earlier keys.
+
+    Raises:
+        LabError: a number of queries or keys, or the offset, is not a whole number, or a number is below 0.
     """
+    _check_counts(queries, queries if keys is None else keys, offset)
     return distances(queries, queries if keys is None else keys, device, offset=offset) <= 0
 
 
 def band_mask(
     queries: int, keys: int, width: int, device: torch.device | None = None, *, offset: int = 0
 ) -> Bool[Tensor, "Q K"]:
-    """Mask that keeps the keys at most `width` positions away from the query: |j - i| <= width."""
+    """Mask that keeps the keys at most `width` positions away from the query: |j - i| <= width.
+
+    Raises:
+        LabError: a number of queries or keys, the width or the offset is not a whole number, or a number or
+            the width is below 0.
+    """
+    _check_counts(queries, keys, offset)
+    check_count("width", width, least=0)
     return distances(queries, keys, device, offset=offset).abs() <= width
 
 
@@ -136,8 +152,18 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
 
     Raises:
         TypeError: the index is not a tensor of whole numbers.
+        ValueError: on the CPU, an index is not below the number of keys.
+        LabError: the number of keys is not a whole number of at least 0.
     """
     _check_whole("the index", index, "key indices, such as torch.arange(3)")
+    check_count("keys", keys, least=0)
+    if (
+        index.device.type == "cpu"
+        and has_values(index)
+        and index.numel()
+        and (last := int(index.max())) >= keys
+    ):
+        raise ValueError(f"the index must be below {keys}, the number of keys, got {last}")
     return torch.arange(keys, device=index.device) != index.unsqueeze(-1)
 
 
@@ -156,14 +182,16 @@ def adjacency_mask(
     Raises:
         TypeError: the edges are not a tensor of whole numbers.
         ValueError: they are not `[2, E]`, or, on the CPU, not indices of nodes.
+        LabError: the number of nodes is not a whole number of at least 0.
     """
     check_edges(edges)
+    check_count("nodes", nodes, least=0)
     if edges.device.type == "cpu" and has_values(edges):
         outside = edges[(edges < 0) | (edges >= nodes)]
         if outside.numel():
             raise ValueError(f"edges must be node indices from 0 to {nodes - 1}, got {int(outside[0])}")
     start, end = edges
-    mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
+    mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & bool(self_loops)
     mask[end, start] = True
     if not directed:
         mask[start, end] = True
@@ -178,6 +206,25 @@ def check_edges(edges: Any) -> None:
         raise ValueError(
             f"edges must be [2, E], source nodes and target nodes, got {list(edges.shape)}{turned}"
         )
+
+
+def check_count(name: str, number: object, least: int | None = None) -> None:
+    """Raise LabError if a size or a position is not a whole number, or is below `least`.
+
+    Not for numbers of compiled or traced code, which may be symbolic or tensors, and not a value on a GPU.
+    """
+    if torch.compiler.is_compiling() or isinstance(number, torch.SymInt):
+        return
+    if isinstance(number, Tensor) and number.dim() == 0 and not number.is_floating_point():
+        return
+    check_number(name, number, least=least, whole=True)
+
+
+def _check_counts(queries: object, keys: object, offset: object) -> None:
+    """`check_count` for the arguments of a mask of positions."""
+    check_count("queries", queries, least=0)
+    check_count("keys", keys, least=0)
+    check_count("offset", offset)
 
 
 def _check_whole(name: str, given: object, wanted: str) -> None:
