@@ -13,12 +13,15 @@ from attention_lab.attention import (
     Dot,
     Gaussian,
     General,
+    Laplacian,
+    Linear,
     Location,
     QueryFree,
     ScaledDot,
     Score,
 )
 from attention_lab.attention.memory import Memory, check_memory, check_query
+from attention_lab.errors import LabError
 
 
 def test_only_memories_without_a_mask_are_extended() -> None:
@@ -53,6 +56,87 @@ def test_a_memory_whose_values_all_examples_share_can_be_selected_from(leading: 
 
 
 KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("index", "given"),
+    [
+        ([0, 1], "not list"),
+        (torch.tensor([True, False]), r"not torch\.bool"),
+        (torch.tensor([0.0]), r"not torch\.float32"),
+    ],
+)
+def test_examples_are_selected_by_whole_numbers(index: Any, given: str) -> None:
+    with pytest.raises(TypeError, match=rf"^the index must be an integer tensor of examples, .* {given}$"):
+        Memory(KEYS, VALUES, None).select(index)
+
+
+def test_a_memory_without_a_batch_has_no_examples() -> None:
+    """Instead of examples, keys would be selected."""
+    memory = Attention(Dot(4, 4)).remember(KEYS[0], VALUES[0])
+    with pytest.raises(ValueError, match=r"without a batch has no examples to select: its keys are \[7, 4\]"):
+        memory.select(torch.tensor([0]))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_only_a_memory_extends_a_memory() -> None:
+    memory: Any = Memory(KEYS, VALUES, None)
+    with pytest.raises(
+        TypeError, match=r"^extend takes the memory that remember\(.*\) returns, not a Tensor$"
+    ):
+        memory.extend(KEYS)
+    complaint = r"in all but the number of keys: got {} \[2, 7, {}\] and \[{}\]$"
+    for more, of in (
+        (Memory(torch.zeros(3, 1, 4), VALUES, None), complaint.format("keys", 4, "3, 1, 4")),
+        (Memory(KEYS, KEYS, None), complaint.format("values", 3, "2, 7, 4")),
+        (Memory(KEYS[0], VALUES[0], None), complaint.format("keys", 4, "7, 4")),
+    ):
+        with pytest.raises(ValueError, match=of):
+            memory.extend(more)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"value": VALUES[:, :3]}, r"needs a value: got keys \[2, 7, 4\] and values \[2, 3, 3\]$"),
+        ({"keys": KEYS[:, :3]}, r"needs a value: got keys \[2, 3, 4\] and values \[2, 7, 3\]$"),
+        ({"mask": torch.ones(2, 1, 7)}, r"a mask must be boolean"),
+        ({"value": VALUES.to("meta")}, "^the values are on the meta device"),
+        ({"keys": KEYS.to("meta"), "value": VALUES.to("meta")}, "^the keys are on the meta device"),
+    ],
+)
+def test_a_memory_is_not_changed_in_one_part(changed: dict[str, Tensor], complaint: str) -> None:
+    memory = Attention(Dot(4, 4)).remember(KEYS, VALUES)._replace(**changed)
+    with pytest.raises(ValueError, match=complaint):
+        check_query(torch.zeros(2, 5, 4), memory, 4)
+
+
+@pytest.mark.parametrize("score", [Dot, Gaussian, Linear, Laplacian])
+def test_queries_on_the_meta_device_need_keys_there(score: type[Score]) -> None:
+    attention = Attention(score(4, 4))
+    with pytest.raises(ValueError, match=r"^the queries are on the meta device and have no values$"):
+        attention(torch.zeros(2, 5, 4, device="meta"), attention.remember(KEYS, VALUES))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("offset", [1.5, "1", None, True])
+def test_the_position_of_the_first_query_is_a_whole_number(offset: Any) -> None:
+    """Even where it makes no difference."""
+    attention, query = Attention(Dot(4, 4)), torch.zeros(2, 5, 4)
+    memory = attention.remember(KEYS)
+    for call in (attention, attention.weights):
+        with pytest.raises(LabError, match=f"^offset must be a whole number, not {offset!r}$"):
+            call(query, memory, offset=offset)
+    assert attention(query, memory, offset=torch.tensor(1)).shape == (2, 5, 4)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_causal_order_is_not_a_mask() -> None:
+    attention: Any = Attention(Dot(4, 4))
+    for causal, given in ((torch.ones(7, 7).bool(), "a Tensor"), ("no", "a str")):
+        with pytest.raises(TypeError, match=f"^causal must be True or False, not {given}: .*mask="):
+            attention.remember(KEYS, causal=causal)
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,10 @@ class Attention(nn.Module):
         Raises:
             TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
             ValueError: the queries do not fit the score, the keys, the mask or the bias.
+            LabError: the offset is not a whole number.
             PartError: a part returns a wrong shape, or gives a masked key a weight; it is a ValueError, too.
         """
-        check_query(query, memory, self.score.query_size, bias)
+        check_query(query, memory, self.score.query_size, bias, offset)
         call = Call(self.window, query, memory, offset, bias)
         path = fast_path(self, call) if self.has_the_formula() else None
         if path is not None:
@@ -160,7 +161,7 @@ class Attention(nn.Module):
         self, query: Float[Tensor, "... Q dq"], memory: Memory, *, offset: int = 0, bias: Tensor | None = None
     ) -> Float[Tensor, "... Q K"]:
         """The weights of all pairs, before dropout; zero for masked keys and in rows without a key."""
-        check_query(query, memory, self.score.query_size, bias)
+        check_query(query, memory, self.score.query_size, bias, offset)
         return self.weigh(query, memory.keys, Call(self.window, query, memory, offset, bias).span, bias)
 
     def record_weights(

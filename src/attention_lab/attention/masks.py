@@ -155,7 +155,7 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
         ValueError: on the CPU, an index is not below the number of keys.
         LabError: the number of keys is not a whole number of at least 0.
     """
-    _check_whole("the index", index, "key indices, such as torch.arange(3)")
+    check_indices("the index", index, "key indices, such as torch.arange(3)")
     check_count("keys", keys, least=0)
     if (
         index.device.type == "cpu"
@@ -200,7 +200,7 @@ def adjacency_mask(
 
 def check_edges(edges: Any) -> None:
     """Raise TypeError or ValueError if edges are not a tensor of whole numbers `[2, E]`."""
-    _check_whole("edges", edges, "node indices, such as torch.tensor([[0], [1]])")
+    check_indices("edges", edges, "node indices, such as torch.tensor([[0], [1]])")
     if edges.dim() != 2 or len(edges) != 2:
         turned = ": give edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
         raise ValueError(
@@ -227,7 +227,7 @@ def _check_counts(queries: object, keys: object, offset: object) -> None:
     check_count("offset", offset)
 
 
-def _check_whole(name: str, given: object, wanted: str) -> None:
+def check_indices(name: str, given: object, wanted: str) -> None:
     """Raise TypeError if an argument is not a tensor of whole numbers."""
     if not isinstance(given, Tensor) or given.dtype not in (torch.int64, torch.int32):
         kind = given.dtype if isinstance(given, Tensor) else type(given).__name__

@@ -9,12 +9,18 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.fast.transforms import has_values
-from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
-from attention_lab.attention.part_checks import shape_or_kind
+from attention_lab.attention.masks import (
+    broadcast,
+    causal_mask,
+    check_count,
+    check_indices,
+    check_mask,
+    keeps_all,
+)
+from attention_lab.attention.part_checks import check_keys, check_span
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
 from attention_lab.attention.windows import Span, Window
-from attention_lab.errors import PartError
 
 
 class Memory(NamedTuple):
@@ -43,9 +49,18 @@ class Memory(NamedTuple):
         """The memories of the examples `index`, for example for the beams of a search.
 
         What all examples share stays as it is, but at least one of keys, values and mask must have them.
+
+        Raises:
+            TypeError: the index is not a tensor of whole numbers.
+            ValueError: there are no examples: keys, values and mask have two dimensions.
         """
+        check_indices("the index", index, "examples, such as torch.tensor([0, 2])")
         given = [x for x in (self.keys, self.value, self.mask) if x is not None]
         rank = max(x.dim() for x in given)
+        if rank < 3:
+            raise ValueError(
+                f"a memory without a batch has no examples to select: its keys are {list(self.keys.shape)}"
+            )
         batch = max(x.shape[0] for x in given if x.dim() == rank)
 
         def chosen(x: Tensor) -> Tensor:  # what has fewer dimensions, or one example, is shared by all
@@ -55,9 +70,23 @@ class Memory(NamedTuple):
         return Memory(chosen(self.keys), chosen(self.value), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":
-        """This memory with the keys and values of `more` appended; neither may be masked."""
+        """This memory with the keys and values of `more` appended; neither may be masked.
+
+        Raises:
+            TypeError: `more` is not a memory.
+            ValueError: one of them has a mask, or they differ in more than the number of keys.
+        """
+        if not isinstance(more, Memory):
+            raise TypeError(f"extend takes the memory that remember(...) returns, not {kind_of(more)}")
         if self.mask is not None or more.mask is not None:
             raise ValueError("a memory with a mask cannot be extended")
+        if not torch.compiler.is_compiling():
+            for name, one, other in (("keys", self.keys, more.keys), ("values", self.value, more.value)):
+                if (*one.shape[:-2], one.shape[-1]) != (*other.shape[:-2], other.shape[-1]):
+                    raise ValueError(
+                        f"memories must agree in all but the number of keys: got {name} {list(one.shape)} "
+                        f"and {list(other.shape)}"
+                    )
         keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
         return Memory(keys, value, None, self.causal)
 
@@ -102,22 +131,6 @@ class Call:
         return self._span
 
 
-def check_span(span: object, window: object, queries: int, keys: int) -> None:
-    """Raise PartError if a window returns anything but a `Span`, or a mask that is not `[..., Q, K]`."""
-    name = type(window).__name__
-    if not isinstance(span, Span):
-        given = type(span).__name__
-        raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
-    mask = span.mask
-    if mask is None or torch.compiler.is_compiling():
-        return
-    if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
-        raise PartError(
-            f"the mask in the Span of {name} must be boolean and [..., {queries}, {keys}], "
-            f"got {mask.dtype} {list(mask.shape)}"
-        )
-
-
 def make_memory(
     score: Score, key: Tensor, value: Tensor | None, mask: Tensor | None, *, causal: bool
 ) -> Memory:
@@ -126,6 +139,8 @@ def make_memory(
     check_tensors("remember", key=key, value=value)
     if mask is not None:
         check_tensors("remember", mask=mask)
+    if isinstance(causal, str | Tensor):
+        raise TypeError(f"causal must be True or False, not {kind_of(causal)}: a mask belongs to mask=...")
     check_memory(key, value, mask, score)
     examples = None
     if mask is not None and keeps_all(mask):
@@ -149,17 +164,6 @@ def check_tensors(call: str, **given: object) -> None:
     for name, argument in given.items():
         if not isinstance(argument, Tensor):
             raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
-
-
-def check_keys(keys: object, score: Score, key: Tensor) -> None:
-    """Raise PartError if the keys that a score has prepared are not a tensor with a row for each key."""
-    if torch.compiler.is_compiling():
-        return
-    if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
-        raise PartError(
-            f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
-            f"{list(key.shape)}, got {shape_or_kind(keys)}"
-        )
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
@@ -209,12 +213,13 @@ def checked_memory(call: str, memory: object) -> Memory:
     return memory
 
 
-def check_query(query: Tensor, memory: object, size: int, bias: object = None) -> None:
+def check_query(query: Tensor, memory: object, size: int, bias: object = None, offset: object = 0) -> None:
     """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
 
     Raises:
         TypeError: the memory does not come from `Attention.remember`, or the bias is not a float tensor.
-        ValueError: the shapes do not fit.
+        ValueError: the shapes do not fit, or only some tensors have values.
+        LabError: the offset is not a whole number.
     """
     check_tensors("attention", query=query)
     memory = checked_memory("attention", memory)
@@ -224,10 +229,15 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"a bias must be a floating-point tensor, which is added to the scores, not {given}; "
             "a boolean mask belongs to attention.remember(keys, mask=...)"
         )
+    check_count("offset", offset)
     if torch.compiler.is_compiling():
         return
     if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
+    _check_altered(memory)
+    if query.is_meta != memory.keys.is_meta:  # some kernels would read anything
+        without = "queries are" if query.is_meta else "keys are"
+        raise ValueError(f"the {without} on the meta device and have no values")
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
         raise ValueError(
@@ -246,6 +256,20 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"a bias {list(bias.shape)} does not broadcast to the scores "
             f"{[*query.shape[:-1], memory.keys.shape[-2]]}"
         )
+
+
+def _check_altered(memory: Memory) -> None:
+    """Raise ValueError if a part of a memory was replaced by one that does not fit the others."""
+    keys, value = memory.keys, memory.value
+    if keys.shape[-2] != value.shape[-2]:  # a fused kernel would read beyond the end
+        raise ValueError(
+            f"each key of a memory needs a value: got keys {list(keys.shape)} and values {list(value.shape)}"
+        )
+    if keys.is_meta != value.is_meta:
+        without = "keys are" if keys.is_meta else "values are"
+        raise ValueError(f"the {without} on the meta device and have no values")
+    if memory.mask is not None:
+        check_mask(memory.mask)
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:

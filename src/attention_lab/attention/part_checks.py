@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.attention.masks import broadcast
 from attention_lab.attention.scores import Score
+from attention_lab.attention.windows import Span
 from attention_lab.errors import PartError
 
 _TORCH_PARAMETERS = {
@@ -94,6 +96,17 @@ def _called(kind: type) -> str:
     return f"write {kind.__name__}({options})"
 
 
+def check_keys(keys: object, score: Score, key: Tensor) -> None:
+    """Raise PartError if the keys that a score has prepared are not a tensor with a row for each key."""
+    if torch.compiler.is_compiling():
+        return
+    if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
+        raise PartError(
+            f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
+            f"{list(key.shape)}, got {shape_or_kind(keys)}"
+        )
+
+
 def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> None:
     """Raise PartError if a score does not return a number for every query and key."""
     if torch.compiler.is_compiling():
@@ -118,6 +131,22 @@ def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
         raise PartError(
             f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
             f"got {shape_or_kind(weights)}"
+        )
+
+
+def check_span(span: object, window: object, queries: int, keys: int) -> None:
+    """Raise PartError if a window returns anything but a `Span`, or a mask that is not `[..., Q, K]`."""
+    name = type(window).__name__
+    if not isinstance(span, Span):
+        given = type(span).__name__
+        raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
+    mask = span.mask
+    if mask is None or torch.compiler.is_compiling():
+        return
+    if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
+        raise PartError(
+            f"the mask in the Span of {name} must be boolean and [..., {queries}, {keys}], "
+            f"got {mask.dtype} {list(mask.shape)}"
         )
 
 
