@@ -1,6 +1,7 @@
 """The multi-head layer against torch's own, and its two interfaces."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -191,3 +192,35 @@ def test_each_example_has_its_own_graph_of_who_sees_whom(positions: str) -> None
     assert torch.allclose(together[0, 3], module.output.bias)
     assert torch.allclose(module(x, mask), together, atol=1e-12)
     assert torch.allclose(module(x[1:], mask[1]), together[1:], atol=1e-12)
+
+
+def test_the_memory_of_other_heads_is_rejected() -> None:
+    """A smaller number of heads would be shared like those of grouped queries."""
+    x, mechanism = torch.randn(2, 5, 8), Mechanism(ScaledDot)
+    module = MultiHead(mechanism, 8, 4)
+    for other in (MultiHead(mechanism, 8, 2), MultiHead(mechanism, 8, 4, key_value_heads=2)):
+        with pytest.raises(ValueError, match=r"it has values \[2, 2, 5, .\], not \[B, 4, K, 2\]$"):
+            module.attend(x, other.remember(x))
+    with pytest.raises(ValueError, match=r"it has values \[2, 5, 8\], not \[B, 4, K, 2\]$"):
+        module.attend(x, mechanism(8, 8).remember(x))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_the_position_of_a_source_and_of_queries_is_a_whole_number() -> None:
+    x, module = torch.randn(2, 5, 8), MultiHead(Mechanism(ScaledDot), 8, 4)
+    calls: list[Callable[[Any], Any]] = [
+        lambda offset: module.remember(x, offset=offset),
+        lambda offset: module.attend(x, module.remember(x), offset=offset),
+    ]
+    for call in calls:
+        with pytest.raises(LabError, match=r"^offset must be a whole number, not 1\.5$"):
+            call(1.5)
+        with pytest.raises(LabError, match=r"^offset must be at least 0, got -1$"):
+            call(-1)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_lengths_are_not_a_packing() -> None:
+    module: Any = MultiHead(Mechanism(ScaledDot), 8, 4)
+    with pytest.raises(TypeError, match=r"^packing must be a Packing, not a Tensor: lengths belong"):
+        module(torch.randn(2, 5, 8), packing=torch.tensor([5, 3]))

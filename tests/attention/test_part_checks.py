@@ -34,7 +34,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.memory import check_memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
-from attention_lab.attention.positions import Alibi
+from attention_lab.attention.positions import Alibi, Quadratic, Rotary
 from attention_lab.attention.windows import Span
 from attention_lab.errors import LabError
 
@@ -169,11 +169,14 @@ def test_a_module_that_has_been_changed_is_not_copied() -> None:
 
 
 def test_relative_positions_are_made_for_the_heads() -> None:
-    check_relative(None)
-    check_relative(Alibi(2, 4))
+    check_relative(None, 2)
+    check_relative(Alibi(2, 4), 2)
     for given, kind in ((Alibi, "Alibi"), ("rotary", "Rotary")):
         with pytest.raises(TypeError, match=rf"such as {kind}\(heads=8, size=64\) for 8 heads of size 64"):
-            check_relative(given)
+            check_relative(given, 2)
+    for other in (Alibi(1, 4), Quadratic(1, 4), Rotary(4, 4)):
+        with pytest.raises(ValueError, match=r"made for [14] heads, not 2$"):
+            MultiHead(Mechanism(ScaledDot), 8, 2, relative=other)
 
 
 def test_a_bias_without_values_is_rejected() -> None:

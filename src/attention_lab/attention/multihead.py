@@ -5,10 +5,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_heads
+from attention_lab.argument_checks import check_heads, kind_of
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.masks import check_count
 from attention_lab.attention.memory import Memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
@@ -47,7 +48,7 @@ class MultiHead(nn.Module):
         super().__init__()
         check_mechanism(mechanism)
         check_heads(size=size, heads=heads, key_value_heads=key_value_heads)
-        check_relative(relative)
+        check_relative(relative, heads)
         self.size, self.heads = size, heads
         self.key_value_heads = heads if key_value_heads is None else key_value_heads
         shared = self.key_value_heads * (size // heads)
@@ -77,13 +78,15 @@ class MultiHead(nn.Module):
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
-            TypeError: `x` or the mask is not a tensor.
+            TypeError: `x` or the mask is not a tensor, or the packing is something else.
             ValueError: `x` or the mask has the wrong shape, or a mask is given with a packing, which has its
                 own mask.
         """
         if packing is None:
             check_sequences(x, self.size, mask)
             contexts = self._heads(self.project(x), mask, causal)
+        elif not isinstance(packing, Packing):
+            raise TypeError(f"packing must be a Packing, not {kind_of(packing)}: lengths belong in a mask")
         elif mask is None:
             contexts = self._packed(self.project(x), packing, causal)
         else:
@@ -103,8 +106,10 @@ class MultiHead(nn.Module):
 
         Raises:
             ValueError: the source has the wrong shape, or its mask does not fit.
+            LabError: the offset is not a whole number of at least 0.
         """
         check_sequences(source, self.size, mask)
+        check_count("offset", offset, least=0)
         groups = self.key_value_heads
         key, value = self._split(self._projected(source, slice(self.size, None)), groups, groups)
         return self._remember(key, value, mask, causal, offset)
@@ -116,13 +121,28 @@ class MultiHead(nn.Module):
 
         Raises:
             TypeError: the memory does not come from `remember`.
-            ValueError: the queries have the wrong shape, or do not fit the source.
+            ValueError: the queries have the wrong shape, or do not fit the source, or the memory has other
+                heads.
+            LabError: the offset is not a whole number of at least 0.
         """
         check_sequences(query, self.size)
         memory = checked_memory("attend", memory)
+        check_count("offset", offset, least=0)
+        self._check_heads(memory.value)
         (heads,) = self._split(self._projected(query, slice(self.size)), self.heads)
         output: Tensor = self.output(self._attend(heads, memory, offset))
         return output
+
+    def _check_heads(self, value: Tensor) -> None:
+        """Raise ValueError if values are not those of heads like these: others may still broadcast."""
+        heads, size = {self.heads, self.key_value_heads}, self.size // self.heads
+        if torch.compiler.is_compiling():
+            return
+        if value.dim() != 4 or value.shape[1] not in heads or value.shape[-1] != size:
+            raise ValueError(
+                f"the memory is not from remember(...) of a layer like this: it has values "
+                f"{list(value.shape)}, not [B, {self.key_value_heads}, K, {size}]"
+            )
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
         """A part of the projections; the others are computed only if that takes more than the weights."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.transforms import has_values, under_transform
+from attention_lab.attention.part_checks import check_grid, check_vectors
 from attention_lab.errors import LabError
 
 
@@ -94,6 +95,7 @@ class Sinusoidal(_Constant, Absolute):
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`."""
+        check_vectors(x, offset, self.size)
         end, table = offset + x.shape[-2], self.table
         if end > len(table):  # not stored: a buffer that grows would differ between processes
             table = sinusoids(end, x.shape[-1]).to(table)
@@ -109,6 +111,7 @@ class Learned(Absolute):
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`; raises LabError for positions beyond `length`."""
+        check_vectors(x, offset, self.table.shape[-1])
         end = offset + x.shape[-2]
         if end > len(self.table):
             raise LabError(
@@ -133,7 +136,9 @@ class Relative(nn.Module):
         super().__init__()
         check_number("heads", heads, least=1, whole=True)
         check_number("size", size, least=1, whole=True)
-        self.prefix = prefix
+        check_number("prefix", prefix, least=0, whole=True)
+        check_grid(grid)
+        self.heads, self.prefix = heads, prefix
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
         """Queries or keys at positions `offset`, `offset + 1`, ..., prepared for the score."""
@@ -168,6 +173,7 @@ class Rotary(Relative):
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
         """`x` rotated, the first row by the angles of position `offset`."""
+        check_vectors(x, offset)
         end, size = offset + x.shape[-2], x.shape[-1]
         working = torch.promote_types(x.dtype, torch.float32)  # half precision cannot count to 4096
         if has_values(x) and not under_transform() and x.device.type == "cpu" and end <= REMEMBERED:
@@ -211,7 +217,6 @@ class Alibi(_Constant, Relative):
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
         super().__init__(heads, size, prefix=prefix, grid=grid)
-        self.heads = heads
         self.register_buffer("slopes", self.values().to(torch.get_default_dtype()), persistent=False)
 
     def values(self) -> Tensor:
@@ -223,8 +228,7 @@ class Alibi(_Constant, Relative):
         query = torch.arange(offset, offset + queries, device=self.slopes.device)
         key = torch.arange(keys, device=self.slopes.device)
         placed = (query >= self.prefix).unsqueeze(-1) & (key >= self.prefix)
-        distance = (query.unsqueeze(-1) - key).abs() * placed
-        return -self.slopes[:, None, None] * distance
+        return -self.slopes[:, None, None] * ((query.unsqueeze(-1) - key).abs() * placed)
 
 
 class Quadratic(Relative):
@@ -241,8 +245,7 @@ class Quadratic(Relative):
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
         super().__init__(heads, size, prefix=prefix, grid=grid)
         self.grid = None if grid is None else tuple(grid)
-        axes = 1 if grid is None else 2
-        self.centre = nn.Parameter(torch.randn(heads, axes) * math.sqrt(2))
+        self.centre = nn.Parameter(torch.randn(heads, 1 if grid is None else 2) * math.sqrt(2))
         self.log_sharpness = nn.Parameter(torch.zeros(heads))
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
