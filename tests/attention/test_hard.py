@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attention_lab.attention import Attention, Dot, Exact, Gumbel, Hard, Soft, drawing
+from attention_lab.attention import Attention, Dot, Exact, Gumbel, Hard, ScaledDot, Soft, drawing
 from attention_lab.attention.gradient_estimators import (
     bound,
     leave_one_out,
@@ -186,3 +186,14 @@ def test_dropout_and_hard_pooling_exclude_each_other() -> None:
     Attention(Dot(2, 2), pooling=Soft(), dropout=0.1)
     with pytest.raises(LabError, match="attention_dropout=0"):
         Attention(Dot(2, 2), pooling=Hard(), dropout=0.1)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_only_samples_of_hard_pooling_are_collected() -> None:
+    attention = Attention(ScaledDot(4, 4), pooling=Hard())
+    for other, given in ((attention, "an Attention"), (Gumbel(), "a Gumbel"), (None, "a NoneType")):
+        with (
+            pytest.raises(TypeError, match=rf"^drawing takes a Hard pooling, .*, not {given}$"),
+            drawing(other),
+        ):
+            pass

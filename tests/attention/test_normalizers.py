@@ -1,7 +1,9 @@
 """The masked softmax: values by hand, and what holds for any scores and masks."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from counted_operators import Operators
@@ -46,6 +48,28 @@ def test_a_mask_that_does_not_fit(normalizer: type[nn.Module]) -> None:
         normalizer()(scores, torch.ones(2, 1, 4))
     with pytest.raises(ValueError, match=r"mask \[2, 4\] .* scores \[2, 3, 4\]: .* mask\.unsqueeze\(1\)"):
         normalizer()(scores, torch.ones(2, 4) > 0)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid])
+def test_scores_and_masks_are_tensors(normalizer: type[nn.Module]) -> None:
+    """Weights of whole numbers would all be 0."""
+    for dtype in (torch.long, torch.bool):
+        with pytest.raises(
+            ValueError, match=rf"^scores must be floating-point, got {dtype}: give scores\.float"
+        ):
+            normalizer()(torch.ones(3, 4, dtype=dtype))
+    with pytest.raises(TypeError, match=r"^scores must be a tensor, not a ndarray$"):
+        normalizer()(np.ones((3, 4)))
+    with pytest.raises(TypeError, match=r"^a mask must be a boolean tensor \(True = attend\), not a list$"):
+        normalizer()(torch.ones(1, 2), [[True, False]])
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("temperature", [0, -1.0, math.nan, "2"])
+def test_a_temperature_is_above_zero(temperature: Any) -> None:
+    with pytest.raises(LabError, match=r"^temperature must be (above 0, got|a number, not)"):
+        masked_softmax(torch.ones(3, 4), temperature=temperature)
 
 
 def test_a_larger_temperature_is_flatter() -> None:

@@ -30,6 +30,7 @@ from attention_lab.attention import (
     QueryFree,
     ScaledDot,
     Score,
+    SinkSoftmax,
     Softmax,
 )
 from attention_lab.attention.memory import check_memory, check_tensors, checked_memory
@@ -187,6 +188,7 @@ def test_a_bias_without_values_is_rejected() -> None:
         attention(query, attention.remember(KEYS), bias=torch.zeros(5, 7, device="meta"))
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
@@ -199,6 +201,10 @@ def test_a_bias_without_values_is_rejected() -> None:
         (lambda: Attention(Dot(4, 4), dropout=float("nan")), "dropout must be at least 0, got nan"),
         (lambda: Gaussian(4, 4, width=0.0), "scoring.width must be above 0, got 0.0"),
         (lambda: Laplacian(4, 4, width=float("nan")), "scoring.width must be above 0, got nan"),
+        (lambda: Cosine(4, 4, sharpness=float("nan")), "scoring.sharpness must be a number, not nan"),
+        (lambda: SinkSoftmax(heads=0), "heads must be at least 1, got 0"),
+        (lambda: LocalP(0), "query_size must be at least 1, got 0"),
+        (lambda: LocalP(4, 1.5), "heads must be a whole number, not 1.5"),
         (lambda: Alibi(0, 4), "heads must be at least 1, got 0"),
     ],
 )

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.fast.transforms import has_values
 
 
@@ -61,8 +61,10 @@ def check_lengths(lengths: object) -> None:
         raise TypeError("lengths must be integers, not a boolean mask: for a mask [B, K], give mask.sum(-1)")
 
 
-def check_mask(mask: Tensor, scores: Sequence[int] | None = None) -> None:
-    """Raise ValueError if a mask is not boolean, or does not broadcast to scores of this shape."""
+def check_mask(mask: object, scores: Sequence[int] | None = None) -> None:
+    """Raise an error if a mask is not a boolean tensor, or does not broadcast to scores of this shape."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"a mask must be a boolean tensor (True = attend), not {kind_of(mask)}")
     if mask.dtype != torch.bool:
         raise ValueError(
             f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.masks import check_mask, keeps_all
 
 
@@ -27,8 +27,12 @@ def masked_softmax(
         temperature: T; a larger T gives flatter weights. A tensor broadcasts to the scores.
 
     Raises:
-        ValueError: the mask is not boolean, or does not broadcast to the scores.
+        TypeError: the scores or the mask are not a tensor.
+        ValueError: the scores are not floating-point, or the mask is not boolean, or does not broadcast to
+            them.
+        LabError: the temperature is a number that is not above 0.
     """
+    _check_scores(scores)
     if not scores.shape[-1]:
         return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
@@ -48,6 +52,8 @@ def _visible(scores: Tensor, mask: Tensor | None, temperature: float | Tensor) -
     if isinstance(temperature, Tensor):
         scores = scaled_scores(scores.to(working), 1.0 / temperature)
     elif temperature != 1.0:
+        if not torch.compiler.is_compiling():
+            check_number("temperature", temperature, above=0)
         scores = scores.to(working) / temperature  # may overflow float16
     if mask is not None:
         _check(mask, scores)
@@ -127,6 +133,8 @@ class SinkSoftmax(_Tempered):
     ) -> None:
         super().__init__(temperature)
         check_number("normalizer.sink", sink)
+        if heads is not None:
+            check_number("heads", heads, least=1, whole=True)
         shape = (1,) if heads is None else (heads, 1, 1)
         self.sink = nn.Parameter(torch.full(shape, float(sink)), requires_grad=learnable)
 
@@ -134,6 +142,7 @@ class SinkSoftmax(_Tempered):
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "... Q K"]:
         """Weights, summing to less than one."""
+        _check_scores(scores)
         visible = _visible(scores, mask, self.temperature)
         visible = visible.to(torch.promote_types(scores.dtype, torch.float32))
         rows = torch.broadcast_shapes(visible.shape[:-1], self.sink.shape[:-1])  # type: ignore[no-untyped-call]
@@ -172,6 +181,7 @@ class Sigmoid(_Tempered):
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "... Q K"]:
         """Weights from 0 to 1, each independent of the others."""
+        _check_scores(scores)
         outside = _outside(scores, mask)
         count = (~outside).sum(-1, keepdim=True).clamp_min(1)
         working = torch.promote_types(scores.dtype, torch.float32)
@@ -188,6 +198,16 @@ def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
     return outside | ~mask
 
 
+def _check_scores(scores: object) -> None:
+    """Raise TypeError if scores are not a tensor, ValueError if weights would be rounded to whole numbers."""
+    if torch.compiler.is_compiling():
+        return
+    if not isinstance(scores, Tensor):
+        raise TypeError(f"scores must be a tensor, not {kind_of(scores)}")
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floating-point, got {scores.dtype}: give scores.float()")
+
+
 def _check(mask: Tensor, scores: Tensor) -> None:
     """Raise ValueError if a mask does not fit the scores; not in compiled code, see `memory.check_memory`."""
     if not torch.compiler.is_compiling():
@@ -202,6 +222,7 @@ def _on_simplex(
     Both maps give exactly zero to any score 2 or more below the largest, so a masked key gets such a score
     instead of an infinity, which would turn into NaN.
     """
+    _check_scores(scores)
     if not scores.shape[-1]:
         return scores
     outside = _outside(scores, mask)

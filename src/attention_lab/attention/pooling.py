@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.normalizers import masked_softmax
 from attention_lab.errors import LabError
 
@@ -164,7 +164,13 @@ class Monotonic(_OneHot):
 
 @contextmanager
 def drawing(pooling: Hard) -> Iterator[list[Draw]]:
-    """Collect the samples of `pooling`, call by call."""
+    """Collect the samples of `pooling`, call by call.
+
+    Raises:
+        TypeError: it is not a `Hard` pooling, the only one whose samples are collected.
+    """
+    if not isinstance(pooling, Hard):
+        raise TypeError(f"drawing takes a Hard pooling, such as attention.pooling, not {kind_of(pooling)}")
     pooling.draws = []
     try:
         yield pooling.draws

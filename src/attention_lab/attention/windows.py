@@ -144,6 +144,9 @@ class LocalP(nn.Module):
         falloff: str = "gaussian",
     ) -> None:
         super().__init__()
+        check_number("query_size", query_size, least=1, whole=True)
+        if heads is not None:
+            check_number("heads", heads, least=1, whole=True)
         check_number("window.width", width, above=0)
         check_falloff(falloff, width)
         self.size, self.width, self.falloff = query_size, width, falloff

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.scores.projection import check_same_size, project
 from attention_lab.attention.scores.score import Score
@@ -65,8 +66,10 @@ class Cosine(Score):
         self, query_size: int, key_size: int, heads: int | None = None, *, sharpness: float = 5.0
     ) -> None:
         super().__init__(query_size, key_size, heads)
+        start = float(sharpness)
+        check_number("scoring.sharpness", start)
         shape = () if heads is None else (heads, 1, 1)
-        self.sharpness = nn.Parameter(torch.full(shape, float(sharpness)))
+        self.sharpness = nn.Parameter(torch.full(shape, start))
 
     def keys(self, key: Tensor) -> Tensor:
         """`k / |k|`."""
