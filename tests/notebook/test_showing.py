@@ -188,6 +188,7 @@ def test_a_model_of_ones_own_with_a_tensor() -> None:
     assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2
 
 
+@pytest.mark.filterwarnings("ignore:show. 4 weights are NaN")
 def test_scores_in_place_of_weights_are_warned_of() -> None:
     for scores in (WEIGHTS - 1, WEIGHTS + 1, np.where(WEIGHTS > 0.5, np.nan, WEIGHTS + 1)):
         with pytest.warns(UserWarning, match="weights of m outside 0 to 1 are clipped: .* not the scores"):
@@ -256,6 +257,16 @@ TRAINED = SimpleNamespace(observe=lambda lines: [])
         ((WEIGHTS,), {"heads": [2]}, r"heads=\[2\]: the attention has heads 0 to 1"),
         ((WEIGHTS,), {"heads": []}, r"heads=\[\]"),
         ((WEIGHTS, [["x"], ["y"]]), {}, "labels for 2 examples, but weights for 1"),
+        ((WEIGHTS,), {"heads": [True, False]}, r"heads=\[True, False\]: give whole numbers"),
+        ((WEIGHTS,), {"names": 3}, "names=3: give a list of names"),
+        ((WEIGHTS,), {"gold": [0.0, 1.5, 2.0]}, r"gold must be whole numbers, not 1\.5"),
+        ((WEIGHTS,), {"gold": np.eye(3, 4) > 0}, "gold must be whole numbers, not true or false"),
+        ((WEIGHTS,), {"gold": {"m": [0, 1, 2]}}, "there is no attention 'm'; choose from ''"),
+        (({"m": WEIGHTS},), {"mask": {"n": True}}, "there is no attention 'n'; choose from 'm'"),
+        ((WEIGHTS,), {"title": 3}, "title must be a text, not an int"),
+        ((WEIGHTS,), {"input": ["x"]}, "input must be a text, not a list"),
+        ((WEIGHTS, [1, 2, 3]), {"tokenizer": TOKENIZER}, "takes labels, not a tokenizer"),
+        ((nn.Linear, torch.ones(1, 1)), {}, "a model or weights, not the class Linear"),
         ((WEIGHTS,), {"heads": [0.5]}, r"heads=\[0.5\]: give whole numbers"),
         ((WEIGHTS,), {"mask": np.full((3, 4), -np.inf)}, "mask must be true or false, .* not -inf"),
         ((WEIGHTS,), {"mask": np.full((3, 4), 2)}, "mask must be true or false, .* not 2"),

@@ -1,13 +1,14 @@
 """`show`: make a view of weights, recordings or models."""
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.argument_checks import kind_of
+from attention_lab.notebook.checks import check_names, check_texts, check_unused, warn_of_lost, whole_numbers
 from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, warn_if_clipped
@@ -37,7 +38,8 @@ def show(
 ) -> View:
     """Show attention weights, as the last expression of a notebook cell or in a file.
 
-    The view is that of the Attention tab. It runs in a sandbox and loads nothing.
+    The view is that of the Attention tab. It runs in a sandbox and loads nothing. A warning counts weights
+    that are NaN or infinite, which are not drawn as 0.
 
     Example:
         attention_lab.show(weights, ["the", "cat"], ["die", "Katze"])  # [heads, queries, keys]
@@ -72,14 +74,16 @@ def show(
 
     Raises:
         ValueError: shapes or labels do not fit each other, or there is nothing to show.
+        LabError: the height is not a number of at least 1.
     """
-    heads = None if heads is None else _whole_numbers(heads)
-    if isinstance(names, str):
-        raise ValueError(f"names={names!r}: give a list of names, such as [{names!r}]")
+    heads = None if heads is None else whole_numbers(heads)
+    if names is not None and (isinstance(names, str) or not isinstance(names, Collection)):
+        raise ValueError(f"names={names!r}: give a list of names, such as [{str(names)!r}]")
+    check_texts(title=title, input=input, output=output)
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
         given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer}
-        _check_unused(**given, input=input or None, output=output or None)
+        check_unused(**given, input=input or None, output=output or None)
         runs = {"": _observed(attention, queries, names, heads)}
     elif _is_model(attention):
         from attention_lab.notebook.models import record_model  # needs torch
@@ -87,21 +91,28 @@ def show(
         weights, examples = record_model(attention, queries, keys, names, heads, tokenizer)
         runs = {"": records_of(weights, examples, names=None, **{**options, "heads": None}, numbers=heads)}
     else:
-        examples = labels_of_examples(queries, keys)
-        runs = {
-            run: records_of(weights, examples, names=names, **options)
-            for run, weights in _by_run(attention).items()
-        }
+        if tokenizer is not None:
+            raise ValueError(
+                "show(weights, ...) takes labels, not a tokenizer: give tokenizer.convert_ids_to_tokens(ids)"
+            )
+        examples, by_run = labels_of_examples(queries, keys), _by_run(attention)
+        modules = dict.fromkeys(module for weights in by_run.values() for module in weights)
+        for of_modules in (mask, gold):
+            check_names(of_modules if isinstance(of_modules, Mapping) else None, modules)
+        runs = {run: records_of(weights, examples, names=names, **options) for run, weights in by_run.items()}
     if not any(runs.values()):
         missing = (
             "the model computed none that can be recorded" if _is_model(attention) else "there are no weights"
         )
         reason = missing if names is None else "nothing was recorded under these names"
         raise ValueError(f"there is no attention to show: {reason}")
+    warn_of_lost(runs)
     return View(runs, title=title, theme=theme, height=height)
 
 
 def _is_model(value: Any) -> bool:
+    if isinstance(value, type):
+        raise ValueError(f"show takes a model or weights, not {kind_of(value)}")
     return callable(value) and callable(getattr(value, "named_modules", None))
 
 
@@ -134,7 +145,7 @@ def records_of(
     numbers: Sequence[int] | None = None,
 ) -> dict[str, AttentionRecord]:
     """The records of each example and module, by tag; `numbers` are the heads if they were chosen before."""
-    _check_names(names, weights)
+    check_names(names, weights)
     records: dict[str, AttentionRecord] = {}
     for module in weights if names is None else names:
         values = _four_dimensional(weights[module], f"weights of {module}" if module else "weights")
@@ -154,29 +165,6 @@ def records_of(
                 output=output,
             )
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
-
-
-def _check_names(names: Sequence[str] | None, known: Iterable[str]) -> None:
-    missing = [name for name in names or () if name not in known]
-    if missing:
-        choices = ", ".join(map(repr, known)) or "none"
-        raise ValueError(f"there is no attention {missing[0]!r}; choose from {choices}")
-
-
-def _whole_numbers(heads: Any) -> list[int]:
-    """The numbers of heads as a list. Raises ValueError if they are not whole numbers."""
-    given = heads.tolist() if hasattr(heads, "tolist") else heads
-    try:
-        return [operator.index(head) for head in given]
-    except TypeError:
-        raise ValueError(f"heads={given}: give whole numbers in a list, such as [0, 1]") from None
-
-
-def _check_unused(**options: Any) -> None:
-    """Raise ValueError for an option that a model with its own `observe` leaves no use for."""
-    given = next((name for name, value in options.items() if value is not None), None)
-    if given:
-        raise ValueError(f"show(trained, texts) takes labels and masks from the model: leave out {given}")
 
 
 def _number(tag: str) -> int:
@@ -248,7 +236,7 @@ def _observed(
     """The records of a model that has its own `observe`, such as one from `attention_lab.load`."""
     observations = model.observe(inputs)
     places = readable_names(record.module for one in observations for record in one.records)
-    _check_names(names, dict.fromkeys(places))
+    check_names(names, dict.fromkeys(places))
     return {
         f"example {number}/{_tag(places[record.module])}": _with_heads(record, heads)
         for number, observation in enumerate(observations, start=1)

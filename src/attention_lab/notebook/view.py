@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_lab.argument_checks import check_number
 from attention_lab.files.writing import write_atomically
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.codec import encode
@@ -33,6 +34,7 @@ class View:
         height: height in a notebook, in pixels; None for as much as the weights need.
 
     Raises:
+        LabError: the height is not a number of at least 1.
         ValueError: the theme is unknown; later, when the page is made, there are too many records for it.
     """
 
@@ -46,6 +48,8 @@ class View:
     ) -> None:
         if theme not in ("auto", "light", "dark"):
             raise ValueError(f"theme={theme!r}: choose auto, light or dark")
+        if height is not None:
+            check_number("height", height, least=1)
         self.runs = {run: dict(records) for run, records in runs.items() if records}
         self.title, self.theme = title, theme
         self.height = height or self._height()

@@ -15,7 +15,8 @@ def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
     """Convert a tensor, an array, or a list of numbers, tensors or lists to a NumPy array.
 
     Raises:
-        ValueError: it is not an array of numbers, or, for the type bool, has others than 0 and 1.
+        ValueError: it is not an array of numbers, or, for the type bool, has others than 0 and 1, or for
+            integers, others than whole numbers.
     """
     try:
         found = np.asarray(_without_tensors(value))
@@ -28,6 +29,11 @@ def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
             f"{name} must be true or false, or 1 and 0, not {others[0]}; "
             f"if it is added to the scores, give {name} == 0"
         )
+    if np.issubdtype(dtype, np.integer):
+        if found.dtype.kind == "b":
+            raise ValueError(f"{name} must be whole numbers, not true or false")
+        if (parts := found[found != np.rint(found)]).size:
+            raise ValueError(f"{name} must be whole numbers, not {parts[0]}")
     with np.errstate(over="ignore", invalid="ignore"):
         return found.astype(dtype, copy=False)
 
