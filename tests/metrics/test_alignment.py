@@ -1,10 +1,12 @@
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentAccuracy, AlignmentErrorRate, AlignmentMass
 
 KINDS = [AlignmentAccuracy, AlignmentErrorRate, AlignmentMass]
@@ -171,3 +173,25 @@ def test_one_gold_position_is_the_case_of_several(kind: Kind) -> None:
     one.update(WEIGHTS, ALIGNMENT)
     several.update(WEIGHTS, torch.stack([ALIGNMENT, torch.full_like(ALIGNMENT, -1)], -1))
     torch.testing.assert_close(one.compute(), several.compute())
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_alignment_is_whole_numbers(kind: Any) -> None:
+    """A matrix of links, true or false, would be read as positions 0 and 1."""
+    links = torch.ones(2, 3, 3, dtype=torch.bool)
+    for alignment, kept in ((links, "torch.bool"), (ALIGNMENT.float(), "torch.float32"), ([[0]], "a list")):
+        with pytest.raises(TypeError, match=rf"integer tensor of source positions, -1 for none, not {kept}$"):
+            kind().update(WEIGHTS, alignment)
+    for weights, error, complaint in (
+        ([1.0], TypeError, "^weights must be a tensor, not a list$"),
+        (WEIGHTS[0], ValueError, r"^weights must be \[B, H, Q, K\], got \[1, 3, 3\]$"),
+    ):
+        with pytest.raises(error, match=complaint):
+            kind().update(weights, ALIGNMENT)
+    with pytest.raises(LabError, match=r"^heads must be at least 1, got 0$"):
+        kind(0)
+    short, long = kind(), kind()
+    short.update(WEIGHTS, ALIGNMENT.int())
+    long.update(WEIGHTS, ALIGNMENT)
+    assert short.compute().equal(long.compute())

@@ -25,6 +25,14 @@ def test_entropy_leaves_masked_keys_out() -> None:
     assert attention_entropy(torch.tensor([1.0, 0.0]), torch.tensor([True, True])) == 0  # as sparsemax gives
 
 
+def test_entropy_of_weights_that_are_nan_is_nan() -> None:
+    """Not 0, as if one key had all the weight."""
+    weights = torch.tensor([[0.5, math.nan], [0.5, 0.5]])
+    entropy = attention_entropy(weights)
+    assert entropy[0].isnan() and entropy[1].item() == pytest.approx(math.log(2))
+    assert attention_entropy(weights, torch.tensor([True, False]))[0].item() == pytest.approx(math.log(2) / 2)
+
+
 def test_entropy_has_finite_gradients_at_zero() -> None:
     weights = torch.tensor([0.0, 1.0, 0.0], requires_grad=True)
     attention_entropy(weights).backward()

@@ -1,20 +1,29 @@
 """How well attention agrees with a gold alignment, for each head."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.metrics.fractions import Counts, Fraction
 
 
-def _check(metric: Fraction, weights: Tensor, alignment: Tensor) -> None:
+def _checked(metric: Fraction, weights: Tensor, alignment: Tensor) -> Tensor:
+    """The alignment as 64-bit numbers. Raises an error if it does not fit the weights."""
     metric.check_heads(weights)
+    if not isinstance(alignment, Tensor) or alignment.dtype not in (torch.int64, torch.int32):
+        given = alignment.dtype if isinstance(alignment, Tensor) else kind_of(alignment)
+        raise TypeError(
+            f"an alignment must be an integer tensor of source positions, -1 for none, not {given}"
+        )
     batch, _, target, _ = weights.shape
     if (batch, target) != tuple(alignment.shape[:2]):
         raise ValueError(
             f"weights {tuple(weights.shape)} must be [batch, head, target, source] "
             f"for an alignment [batch, target], not {tuple(alignment.shape)}"
         )
+    return alignment.long()
 
 
 def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,9 +59,10 @@ class AlignmentAccuracy(Counts):
                 that are all correct, padded with -1.
 
         Raises:
+            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
             ValueError: the shapes or the number of heads do not match.
         """
-        _check(self, weights, alignment)
+        alignment = _checked(self, weights, alignment)
         gold = alignment.view(*alignment.shape[:2], -1)
         self.numerator += (weights.argmax(-1, keepdim=True) == gold.unsqueeze(1)).any(-1).sum((0, 2))
         self.denominator += (gold >= 0).any(-1).sum()
@@ -75,9 +85,10 @@ class AlignmentMass(Fraction):
             alignment: see `AlignmentAccuracy.update`.
 
         Raises:
+            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
             ValueError: the shapes or the number of heads do not match.
         """
-        _check(self, weights, alignment)
+        alignment = _checked(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
         gold = alignment.unsqueeze(1).expand(weights.shape[:-1])
         mass = weights.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -130,9 +141,10 @@ class AlignmentErrorRate(Counts):
             possible: further links that do not count as errors; none by default.
 
         Raises:
+            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
             ValueError: the shapes or the number of heads do not match.
         """
-        _check(self, weights, alignment)
+        alignment = _checked(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
         source = weights.shape[-1]
         # -1 becomes a class beyond the source, which is dropped

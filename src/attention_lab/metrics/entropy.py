@@ -20,9 +20,10 @@ def attention_entropy(
         mask: True for the keys that count, broadcastable to the weights; all by default.
 
     Returns:
-        Entropies.
+        Entropies; NaN for a row with a weight that is NaN.
     """
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    counts = weights > 0 if mask is None else (weights > 0) & mask
+    counts = ~(weights <= 0)  # NaN counts, or its entropy would be 0
+    counts = counts if mask is None else counts & mask
     weights = weights.where(counts, 1.0)  # before the logarithm, whose gradient at 0 is infinite
     return -(weights * weights.log()).sum(-1)

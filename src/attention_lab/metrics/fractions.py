@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from attention_lab.argument_checks import check_number, kind_of
+
 
 class Fraction(Metric):
     """A ratio of two sums, so that the value over many batches or ranks equals that of one big batch.
@@ -24,6 +26,7 @@ class Fraction(Metric):
 
     def __init__(self, heads: int = 1) -> None:
         super().__init__()
+        check_number("heads", heads, least=1, whole=True)
         self.heads = heads
         self.add_state("numerator", torch.zeros(heads, dtype=self.numerator_type), dist_reduce_fx="sum")
         # an integer: in float32 it would stop growing at 2^24
@@ -33,8 +36,12 @@ class Fraction(Metric):
         """Ratio of the sums so far."""
         return self.numerator / self.denominator
 
-    def check_heads(self, weights: Tensor) -> None:
-        """Raise ValueError if weights `[B, H, Q, K]` do not have the expected number of heads."""
+    def check_heads(self, weights: object) -> None:
+        """Raise an error if weights are not a tensor `[B, H, Q, K]` with the expected number of heads."""
+        if not isinstance(weights, Tensor):
+            raise TypeError(f"weights must be a tensor, not {kind_of(weights)}")
+        if weights.dim() != 4:
+            raise ValueError(f"weights must be [B, H, Q, K], got {list(weights.shape)}")
         if weights.shape[1] != self.heads:
             raise ValueError(
                 f"{type(self).__name__} is for {self.heads} heads, but the weights have {weights.shape[1]}"
