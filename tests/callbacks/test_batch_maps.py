@@ -221,8 +221,24 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
     for labels in (LABELS[0], "abcd", ["a b c d", "e f"]):
         with pytest.raises(LabError, match="a list of texts for each example"):
             check_labels(labels)
-    with pytest.raises(LabError, match="every_n_epochs=0"):
-        AttentionMaps(_batch(), every_n_epochs=0)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"every_n_epochs": 0}, "AttentionMaps: every_n_epochs must be at least 1, got 0"),
+        ({"every_n_epochs": 1.5}, "AttentionMaps: every_n_epochs must be a whole number, not 1.5"),
+        ({"every": 0}, "callbacks.attention_maps.every must be at least 1, got 0"),
+        ({"examples": "4"}, "callbacks.attention_maps.examples must be a whole number, not '4'"),
+        ({"forward": 3}, "AttentionMaps: forward must be a function of module and batch, not 3"),
+        ({"name": 3}, "AttentionMaps: name=3 must be a word or words, without '/'"),
+    ],
+)
+def test_options_that_cannot_be_used_are_named(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(LabError) as error:
+        AttentionMaps(_batch(), **options)
+    assert str(error.value) == complaint
 
 
 def test_a_batch_that_does_not_fit_the_module_says_how_to_call_it(tmp_path: Path) -> None:

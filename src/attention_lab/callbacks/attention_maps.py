@@ -16,6 +16,7 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
+from attention_lab.argument_checks import check_counts, check_number
 from attention_lab.callbacks.batch_observation import Forward, Labels, check_labels, observe_batch
 from attention_lab.errors import LabError
 from attention_lab.loggers import Charts, run_loggers
@@ -76,9 +77,10 @@ class AttentionMaps(pl.Callback):
         every: without a batch, log at every n-th validation.
 
     Raises:
-        LabError: a number is below 1, labels are not lists of texts, or the name cannot be used; or, when
-            training begins, labels fit no attention or leave out padding on the left, there is no
-            `TensorBoardLogger`, or the model is a task of this package, which cannot be called with a batch.
+        LabError: a number is not a whole one of at least 1, labels are not lists of texts, `forward` is no
+            function, or the name cannot be used; or, when training begins, labels fit no attention or leave
+            out padding on the left, there is no `TensorBoardLogger`, or the model is a task of this package,
+            which cannot be called with a batch.
     """
 
     def __init__(
@@ -92,14 +94,12 @@ class AttentionMaps(pl.Callback):
         examples: int = 4,
         every: int = 1,
     ) -> None:
-        if examples < 1 or every < 1:
-            raise LabError(
-                f"callbacks.attention_maps: examples={examples} and every={every} must be at least 1"
-            )
-        if every_n_epochs < 1:
-            raise LabError(f"AttentionMaps: every_n_epochs={every_n_epochs} must be at least 1")
+        check_counts("callbacks.attention_maps", 1, examples=examples, every=every)
+        check_number("AttentionMaps: every_n_epochs", every_n_epochs, least=1, whole=True)
         check_labels(labels)
-        if not name.strip() or "/" in name:  # which separates it from the attention's name
+        if forward is not None and not callable(forward):
+            raise LabError(f"AttentionMaps: forward must be a function of module and batch, not {forward!r}")
+        if not isinstance(name, str) or not name.strip() or "/" in name:  # before the attention's name
             raise LabError(f"AttentionMaps: name={name!r} must be a word or words, without '/'")
         if batch is None and name != EXAMPLE:
             raise LabError(f"AttentionMaps: name={name!r} is for a batch of your own: give the batch as well")
