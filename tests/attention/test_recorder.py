@@ -22,6 +22,27 @@ def test_a_choice_is_numbers(option: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "empty", [slice(3, 3), slice(5, 2), slice(0), slice(-1, -2), slice(-1, 0), slice(0, None, 0)]
+)
+def test_a_slice_chooses_something_by_whole_numbers(empty: slice) -> None:
+    with pytest.raises(ValueError, match=r"^recording\(heads=slice\(.*\)\) selects nothing: leave heads out"):
+        indices(empty, "heads")
+    with pytest.raises(TypeError, match=r"^recording\(heads=\.\.\.\) takes a slice of whole numbers, not"):
+        indices(slice(0, 1.5), "heads")
+    for one in (slice(-2, None), slice(-1, 3), slice(2, -1), slice(2, 0, -1), slice(None, None, -1)):
+        assert indices(one, "heads") == one
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_slice_beyond_the_batch_records_no_example(need_weights: bool) -> None:
+    """Such as the last batch of an epoch, which may be smaller."""
+    model, x = nn.MultiheadAttention(8, 4, batch_first=True), torch.randn(2, 5, 8)
+    with recording(model, slice(4, 8)) as weights:
+        model(x, x, x, need_weights=need_weights)
+    assert weights[""].shape == (0, 4, 5, 5)
+
+
+@pytest.mark.parametrize(
     ("names", "complaint"),
     [(3, "not an int"), ("encoder", r"such as \['encoder'\], not a str"), ([3], "not of an int")],
 )

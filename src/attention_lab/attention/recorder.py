@@ -29,7 +29,10 @@ def indices(choice: object, option: str) -> Index | None:
         TypeError: it is neither, for example a boolean mask.
         ValueError: it chooses nothing.
     """
-    if choice is None or isinstance(choice, slice):
+    if choice is None:
+        return choice
+    if isinstance(choice, slice):
+        _check_slice(choice, option)
         return choice
     listed: Any = choice.tolist() if hasattr(choice, "tolist") else choice  # of a tensor or an array
     several = isinstance(listed, Iterable) and not isinstance(listed, str)
@@ -40,6 +43,17 @@ def indices(choice: object, option: str) -> Index | None:
     if not wanted:
         raise ValueError(f"recording({option}=[]) selects nothing: leave {option} out to record all")
     return [int(one) for one in wanted]
+
+
+def _check_slice(choice: slice, option: str) -> None:
+    """Raise TypeError if a slice is not of whole numbers, ValueError if it chooses nothing of any size."""
+    parts = choice.start, choice.stop, choice.step
+    if not all(part is None or isinstance(part, Integral) for part in parts):
+        raise TypeError(f"recording({option}=...) takes a slice of whole numbers, not {choice}")
+    start, stop, step = choice.start or 0, choice.stop, choice.step
+    empty = stop is not None and start >= stop and (start < 0) == (stop < 0)
+    if step == 0 or ((empty or stop == 0) and (step is None or step > 0)):
+        raise ValueError(f"recording({option}={choice}) selects nothing: leave {option} out to record all")
 
 
 def chosen(choice: Index | None, size: int, kind: str, of: str) -> Index:

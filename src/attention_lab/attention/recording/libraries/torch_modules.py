@@ -223,7 +223,7 @@ def record_projected(
             k = torch.cat([k, bias_k.expand(1, k.shape[1], size).to(k.dtype)])
         if add_zero_attn:
             k = torch.cat([k, k.new_zeros(1, *k.shape[1:])])
-        q, k = (x.view(*x.shape[:2], num_heads, -1).permute(1, 2, 0, 3) for x in (q, k))
+        q, k = (x.view(*x.shape[:2], num_heads, x.shape[-1] // num_heads).permute(1, 2, 0, 3) for x in (q, k))
         causal = is_causal and key_padding_mask is None and not need_weights
         mask = None if causal else _merged(attn_mask, key_padding_mask, batch, num_heads, index, k.shape[2])
     call = KernelCall(q, k, 1 / math.sqrt(size // num_heads), mask, causal)
