@@ -191,3 +191,11 @@ def test_a_predicted_position_keeps_its_digits_under_autocast() -> None:
 def test_the_falloff_of_a_wide_band_does_not_overflow_half_precision() -> None:
     factor = Band(1, width=400, falloff="gaussian").factor(torch.tensor([300]), torch.float16)
     assert factor is not None and factor.item() == pytest.approx(math.exp(-2 * 0.75**2))
+
+
+@pytest.mark.parametrize("window", [Global, Band, LocalP])
+def test_a_window_is_made_for_the_queries_of_the_score(window: type[Band]) -> None:
+    """A width that is not given by its name would silently be the size of the queries."""
+    name = window.__name__
+    with pytest.raises(ValueError, match=rf"queries of size 3, the score for 8: write {name}\(8, \.\.\.\)"):
+        Attention(Dot(8, 8), window=window(3))

@@ -21,6 +21,7 @@ from attention_lab.attention.part_checks import (
     check_parts,
     check_scores,
     check_weights,
+    check_window_size,
 )
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
@@ -44,6 +45,7 @@ class Attention(nn.Module):
 
     Raises:
         TypeError: a part is a class instead of an object, or the score is not a `Score`.
+        ValueError: the window was made for queries of another size.
     """
 
     _mask_checked = False  # of modules that were pickled before there was this check
@@ -60,6 +62,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         check_parts(score, normalizer=normalizer, pooling=pooling, window=window)
+        check_window_size(window, score)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
         self._mask_checked = type(self.normalizer).__module__.startswith("attention_lab.")

@@ -45,6 +45,17 @@ def check_parts(score: object, **others: object) -> None:
         )
 
 
+def check_window_size(window: object, score: Score) -> None:
+    """Raise ValueError if a window was made for queries of another size, such as `Band(3)` for a width."""
+    made_for = getattr(window, "query_size", score.query_size)
+    if made_for != score.query_size:
+        name = type(window).__name__
+        raise ValueError(
+            f"the window was made for queries of size {made_for}, the score for {score.query_size}: write "
+            f"{name}({score.query_size}, ...) and give the width by its name"
+        )
+
+
 def check_makers(**makers: object) -> None:
     """Raise TypeError if a part of a mechanism is not the class or function that makes it."""
     for name, maker in makers.items():

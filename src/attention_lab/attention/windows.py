@@ -67,6 +67,7 @@ class Global(nn.Module):
 
     def __init__(self, query_size: int, heads: int | None = None) -> None:
         super().__init__()
+        self.query_size = query_size
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """Every key, with its weight unchanged."""
@@ -86,7 +87,7 @@ class Band(nn.Module):
     the one at its own position.
 
     Args:
-        query_size: unused, because the window depends only on positions.
+        query_size: that of the score; the window depends only on positions.
         heads: unused.
         width: D, the number of positions on either side.
         falloff: `none` or `gaussian`.
@@ -98,7 +99,7 @@ class Band(nn.Module):
         super().__init__()
         check_number("window.width", width, least=0, whole=True)
         check_falloff(falloff, width)
-        self.width, self.falloff = width, falloff
+        self.query_size, self.width, self.falloff = query_size, width, falloff
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """The keys of the band, with unchanged weights or weights that fall off with the distance."""
@@ -149,7 +150,7 @@ class LocalP(nn.Module):
             check_number("heads", heads, least=1, whole=True)
         check_number("window.width", width, above=0)
         check_falloff(falloff, width)
-        self.size, self.width, self.falloff = query_size, width, falloff
+        self.query_size, self.width, self.falloff = query_size, width, falloff
         leading = () if heads is None else (heads,)
         weight = torch.randn(*leading, query_size, query_size)
         vector = torch.randn(*leading, query_size, 1)
@@ -161,7 +162,7 @@ class LocalP(nn.Module):
         """Load the parameters; in older checkpoints they are W and v themselves."""
         for name in ("weight", "vector"):
             if (plain := state_dict.pop(prefix + name, None)) is not None:
-                state_dict[f"{prefix}scaled_{name}"] = plain * self.size**0.5
+                state_dict[f"{prefix}scaled_{name}"] = plain * self.query_size**0.5
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def position(
