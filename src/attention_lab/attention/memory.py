@@ -139,8 +139,7 @@ def make_memory(
     check_tensors("remember", key=key, value=value)
     if mask is not None:
         check_tensors("remember", mask=mask)
-    if isinstance(causal, str | Tensor):
-        raise TypeError(f"causal must be True or False, not {kind_of(causal)}: a mask belongs to mask=...")
+    _check_causal(causal)
     check_memory(key, value, mask, score)
     examples = None
     if mask is not None and keeps_all(mask):
@@ -157,6 +156,12 @@ def make_memory(
     if examples is not None:  # what all share is that of each example, as where the mask hides a key
         keys, value = (torch.broadcast_tensors(x, examples)[0] for x in (keys, value))  # type: ignore[no-untyped-call]
     return Memory(keys, value, mask, causal)
+
+
+def _check_causal(causal: object) -> None:
+    """Raise TypeError if whether a memory is causal is a mask or a text, which would always be true."""
+    if isinstance(causal, str | Tensor):
+        raise TypeError(f"causal must be True or False, not {kind_of(causal)}: a mask belongs to mask=...")
 
 
 def check_tensors(call: str, **given: object) -> None:
