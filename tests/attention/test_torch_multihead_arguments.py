@@ -1,7 +1,11 @@
 """The arguments of the drop-in for torch.nn.MultiheadAttention, which tools look up by name."""
 
 from inspect import signature
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
 from torch import nn
 
 from attention_lab import MultiheadAttention
@@ -18,3 +22,18 @@ def test_parameters_without_initialisation() -> None:
     # It looks for an argument `device`.
     layer: MultiheadAttention = nn.utils.skip_init(MultiheadAttention, 8, 2, kdim=5)
     assert layer.k_proj_weight.shape == (8, 5)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_arguments_are_tensors() -> None:
+    module: Any = MultiheadAttention(4, 2, batch_first=True)
+    x = torch.randn(2, 3, 4)
+    for arguments, options, complaint in (
+        ((x.numpy(), x, x), {}, "query, not a ndarray"),
+        ((x, [1.0], x), {}, "key, not a list"),
+        ((x, x, None), {}, "value, not a NoneType"),
+        ((x, x, x), {"key_padding_mask": np.ones((2, 3), bool)}, "key_padding_mask, not a ndarray"),
+        ((x, x, x), {"attn_mask": [[True]]}, "attn_mask, not a list"),
+    ):
+        with pytest.raises(TypeError, match=f"^MultiheadAttention takes a tensor as {complaint}$"):
+            module(*arguments, **options)

@@ -112,7 +112,7 @@ def test_summary_leaves_out_what_is_masked() -> None:
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"weights must have the shape \[queries, keys\], not \(3,\)"):
         Heatmap(np.zeros(3))
-    with pytest.raises(ValueError, match="could not be broadcast"):
+    with pytest.raises(ValueError, match=r"mask \(2, 4\) does not fit weights \(2, 3\)"):
         Heatmap(np.zeros((2, 3)), mask=np.ones((2, 4), bool))
     with pytest.raises(ValueError, match=r"gold has shape \(3,\), but the map has 2 queries"):
         Heatmap(np.zeros((2, 3)), gold=np.zeros(3, int))
@@ -125,6 +125,11 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     [
         ([torch.ones(2, 3)], r"weights must be a numpy array, not Tensor: give weights\.cpu\(\)\.numpy\(\)"),
         ([np.ones((2, 3)), ["a", "b"], ["c"] * 3], "title must be a text, not list"),
+        ([np.ones((2, 3)), "", "ab"], "queries must be a list of texts, not str"),
+        ([np.ones((2, 3)), "", [], np.array(["a"])], "keys must be a list of texts, not ndarray"),
+        ([np.ones((2, 3)), "", [1, 2]], "queries must be a list of texts, not of int"),
+        ([np.ones((2, 3)), "", [], [], None, [0, 1]], "gold must be a numpy array of whole numbers, -1 for"),
+        ([np.ones((2, 3)), "", [], [], None, np.ones(2)], "gold must be a numpy array of whole numbers, -1"),
     ],
 )
 def test_a_tensor_and_labels_in_the_place_of_the_title_are_rejected(arguments: Any, message: str) -> None:

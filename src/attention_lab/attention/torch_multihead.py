@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.masks import causal_mask, lengths_mask, mask_and_bias
+from attention_lab.attention.memory import check_tensors
 from attention_lab.attention.part_checks import check_torch_module
 from attention_lab.attention.scores import ScaledDot
 
@@ -131,9 +132,13 @@ class MultiheadAttention(nn.MultiheadAttention):
                 with it is assumed to be the causal mask.
 
         Raises:
+            TypeError: queries, keys, values or a mask are not a tensor.
             AssertionError: (as in torch) the numbers of dimensions do not fit together.
             ValueError: queries, keys or values have the wrong size, or a mask has the wrong size or type.
         """
+        masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
+        given = {name: mask for name, mask in masks.items() if mask is not None}
+        check_tensors("MultiheadAttention", query=query, key=key, value=value, **given)
         batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
         if query.is_nested:
             return self._nested(query, key, value, need_weights, attn_mask, average_attn_weights, is_causal)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.tensorboard_plugin.arrays import broadcast
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Canvas, Pixels, hatching
 
@@ -15,6 +16,14 @@ Flags = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 Sides = tuple[int, int]
 """Down and across: the size of a cell in pixels, or the number of weights that share a cell."""
+
+
+def _check_labels(name: str, labels: object) -> None:
+    """Raise TypeError if labels are not a list of texts."""
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise TypeError(f"{name} must be a list of texts, not {type(labels).__name__}")
+    if other := [one for one in labels if not isinstance(one, str)]:
+        raise TypeError(f"{name} must be a list of texts, not of {type(other[0]).__name__}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +39,7 @@ class Heatmap:
         gold: [Q] the correct key of each query, -1 for none.
 
     Raises:
-        TypeError: the weights are not an array, or the title is not a text.
+        TypeError: the weights or gold keys are not an array, or the title or labels are not texts.
         ValueError: a shape does not fit `weights`, or a gold key is beyond its last column.
     """
 
@@ -50,10 +59,14 @@ class Heatmap:
             raise TypeError(f"title must be a text, not {type(title).__name__}")
         if self.weights.ndim != 2:
             raise ValueError(f"weights must have the shape [queries, keys], not {self.weights.shape}")
+        queries, keys = self.weights.shape
+        _check_labels("queries", self.queries)
+        _check_labels("keys", self.keys)
         if self.mask is not None:
-            np.broadcast_to(self.mask, self.weights.shape)
+            broadcast(np.asarray(self.mask), self.weights.shape)
         if self.gold is not None:
-            queries, keys = self.weights.shape
+            if not isinstance(cast(object, self.gold), np.ndarray) or self.gold.dtype.kind not in "iu":
+                raise TypeError("gold must be a numpy array of whole numbers, -1 for none")
             if self.gold.shape != (queries,):
                 raise ValueError(f"gold has shape {self.gold.shape}, but the map has {queries} queries")
             if (self.gold >= keys).any():
