@@ -226,7 +226,13 @@ def test_a_callback_is_one() -> None:
             "callbacks",
             "attention_maps",
             {"_target_": "attention_lab.callbacks.AttentionMaps", "every": None},
-            "callbacks.attention_maps.every=null must be a whole number",
+            "callbacks.attention_maps.every must be a whole number, not None",
+        ),
+        (
+            "callbacks",
+            "averaging",
+            {"_target_": "attention_lab.callbacks.AveragedWeights", "decay": None},
+            "callbacks.averaging.decay=null must be a number",
         ),
     ],
 )
