@@ -123,6 +123,14 @@ def test_rows_are_distributions_and_a_shift_changes_nothing(
     assert torch.allclose(masked_softmax(scores + shift, mask, temperature), weights, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sigmoid, Sparsemax, Entmax15])
+def test_weights_have_the_type_of_the_scores(normalizer: type[nn.Module], dtype: torch.dtype) -> None:
+    scores, mask = torch.randn(2, 3, 4, dtype=dtype), torch.tensor([True, True, False, True])
+    for module in (normalizer(), normalizer(temperature=2.0)):
+        assert module(scores).dtype == module(scores, mask).dtype == dtype
+
+
 def test_half_precision_neither_overflows_nor_changes_type() -> None:
     scores = torch.tensor([[6e4, 6e4, -6e4]], dtype=torch.float16)
     weights = masked_softmax(scores, torch.tensor([[True, True, True]]))

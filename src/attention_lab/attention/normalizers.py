@@ -185,8 +185,8 @@ class Sigmoid(_Tempered):
         outside = _outside(scores, mask)
         count = (~outside).sum(-1, keepdim=True).clamp_min(1)
         working = torch.promote_types(scores.dtype, torch.float32)
-        scores = scores.masked_fill(outside, 0.0).to(working) / self.temperature
-        return torch.sigmoid(scores - count.to(working).log()).masked_fill(outside, 0.0).to(scores.dtype)
+        logits = scores.masked_fill(outside, 0.0).to(working) / self.temperature - count.to(working).log()
+        return torch.sigmoid(logits).masked_fill(outside, 0.0).to(scores.dtype)
 
 
 def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
