@@ -31,8 +31,9 @@ START = """(async ({runs, view, held, heads}) => {
     tags: () => new Promise((answer) => {
       if (window.hold_tags) held_tags.push(answer); else answer({runs: window.runs});
     }),
-    record: (run, tag, step) => new Promise((answer) => {
+    record: (run, tag, step) => new Promise((answer, refuse) => {
       window.asked.push(`${run} ${tag} ${step}`);
+      if (tag.includes('damaged')) refuse(new Error('it is damaged'));
       if (window.held) window.waiting.push(() => answer(record(step)));
       else answer(record(step));
     }),
@@ -275,3 +276,23 @@ def test_playing_stopped_and_started_again_keeps_its_pace(start: Any) -> None:
 def test_a_module_that_only_one_run_has_is_named(start: Any) -> None:
     browser = start({"a": _modules(2, [0]), "b": _modules(1, [0])}, view="run=a&with=b&module=layer 2")
     assert browser.run(SAID) == "run B: no attention named layer 2 on example 1"
+
+
+def test_a_damaged_record_hides_no_other(start: Any) -> None:
+    runs = {"a": {"example 1/damaged": [0], "example 1/whole": [0], "example 2/damaged": [0]}}
+    browser = start(runs, view="example=example 1")
+    maps = "document.querySelectorAll('.al-tile').length"
+    for _ in range(2):
+        assert browser.run(SAID) == "This record cannot be shown: it is damaged" and browser.run(maps) == 1
+        browser.press("e")
+        assert browser.run(SAID) == "This record cannot be shown: it is damaged" and browser.run(maps) == 0
+        browser.press("e")
+    browser.press("}")
+    assert browser.run("document.querySelectorAll('.al-message:not([hidden])').length") == 0
+
+
+def test_run_b_alone_may_lack_what_run_a_has(start: Any) -> None:
+    browser = start({"a": _modules(2, [0]), "b": _modules(1, [0])}, view="run=a&with=b&side=b&module=layer 2")
+    assert browser.run(SAID) == "run B: no attention named layer 2 on example 1"
+    browser.press("c")
+    assert browser.run("document.querySelector('.al-figure').hidden") is False

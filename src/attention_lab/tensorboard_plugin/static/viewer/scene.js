@@ -28,10 +28,12 @@ function partial(a, b, { queries, keys, difference }) {
   return `${apart}: B − A covers the first ${same.join(" and ")}, which are the same in both`;
 }
 
-/** The views that a record can be shown in, the best first. */
-function viewsOf({ header }) {
-  if (header.kind === "picture") return ["picture", "map", "lines"];
-  return header.kind === "regression" ? ["curve", "map", "lines"] : ["map", "lines"];
+const OWN_VIEWS = { picture: ["picture"], regression: ["curve"] }; // of a kind of record, besides those of every kind
+
+/** The views that all records can be shown in, the best first. */
+function viewsOf([{ header }, ...others]) {
+  const own = others.every((other) => other.header.kind === header.kind) ? OWN_VIEWS[header.kind] : null;
+  return [...(own ?? []), "map", "lines"];
 }
 
 /** What colours cannot show of a record. */
@@ -53,7 +55,8 @@ function remarks({ header }) {
  * @param {{module: string, a: object, b: object}[]} loaded {record, problem, place} for each module in both runs
  * @param {object} state
  * @param {{theme: object, height: number, ratio: number}} page
- * @returns {{scene: object|null, tiles: object[], views: string[], problem: string, quiet: boolean}} quiet: no problem
+ * @returns {{scene: object|null, scales: object, tiles: object[], views: string[], problem: string, quiet: boolean}}
+ *   quiet: no problem
  */
 export function buildScene(loaded, state, page) {
   const here = loaded.find(({ module }) => module === state.module) ?? loaded[0];
@@ -61,16 +64,14 @@ export function buildScene(loaded, state, page) {
   const tiles = loaded.map((one) => tileOf(one, side));
   const scales = scalesOf(loaded, state);
   const { a, b } = here;
-  if (!a.record && !(b.record && side === "b")) {
-    return {
-      scene: null,
-      tiles,
-      views: ["map"],
-      problem: a.problem ? `This record cannot be shown: ${a.problem}` : "",
-    };
+  const needed = side === "b" ? b : a; // without which nothing can be shown
+  if (!needed.record) {
+    const said = side === "b" ? "run B" : "This record cannot be shown";
+    const problem = needed.problem ? `${said}: ${needed.problem}` : "";
+    return { scene: null, scales, tiles, views: ["map"], problem };
   }
-  const first = a.record ?? b.record;
-  const views = viewsOf(first);
+  const first = needed.record;
+  const views = viewsOf([first, ...(side === "b" || side === "a" || !b.record ? [] : [b.record])]);
   const view = views.includes(state.view) ? state.view : views[0];
   const problems = [];
   const head = Math.min(state.head, first.heads - 1);
@@ -116,7 +117,7 @@ export function buildScene(loaded, state, page) {
     part: partOf(first, state),
   };
   const said = [...new Set([...problems, ...notes])].join(" · ");
-  return { scene, tiles, views, problem: said, quiet: !problems.length };
+  return { scene, scales, tiles, views, problem: said, quiet: !problems.length };
 }
 
 function titleOf(name, slot, other, module, head, names) {

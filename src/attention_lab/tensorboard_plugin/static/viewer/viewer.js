@@ -202,7 +202,7 @@ class Viewer {
     const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300));
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
     const names = this.catalogue.names();
-    const { scene, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, {
+    const { scene, scales, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, {
       theme,
       height,
       ratio,
@@ -216,11 +216,10 @@ class Viewer {
       this.player.on,
     );
     this.controls.updateLong(scene, this.state.tile);
-    if (scene || tiles.some(({ record }) => record))
-      this.overview.update({ ...scene, theme, ratio, room: this.page.clientWidth, tall: this.#tall() }, tiles, {
-        ...this.state,
-        head: scene?.head ?? this.state.head,
-      });
+    this.overview.update({ ...scales, theme, ratio, room: this.page.clientWidth, tall: this.#tall() }, tiles, {
+      ...this.state,
+      head: scene?.head ?? this.state.head,
+    });
     const missing = this.missing.map((run) => `there is no run ${visible(run, 100)} in the log`);
     this.#tell([...missing, problem].filter(Boolean).join(" · "), quiet && !missing.length);
     this.overview.element.hidden = false;
