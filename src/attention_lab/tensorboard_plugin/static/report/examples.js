@@ -1,5 +1,6 @@
 /** The runs' outputs for examples: samples with their attention, the most common errors, and the worst outputs. */
 
+import { natural } from "../viewer/catalogue.js";
 import { THEMES } from "../viewer/colours.js";
 import { make } from "../viewer/dom.js";
 import { token, visible } from "../viewer/labels.js";
@@ -37,10 +38,11 @@ export function samples(page, source, theme) {
         Object.keys(page.tags[name] ?? {}).flatMap((tag) => EXAMPLE.exec(tag)?.[1] ?? []),
       ),
     ),
-  ];
+  ].sort(natural);
   const looks = colours(page.runs);
   const modules = new Set();
-  const cards = examples.slice(0, MOST_EXAMPLES).map((example, number) => {
+  const cards = examples.slice(0, MOST_EXAMPLES).map((example) => {
+    const number = sampleOf(example);
     const outputs = chosenRuns(looks).map((at) => {
       const run = page.runs[at];
       const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
@@ -67,6 +69,9 @@ export function samples(page, source, theme) {
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
 }
 
+/** The index of an example among the samples; -1 if it has a name of its own, and so no sample. */
+const sampleOf = (example) => Number(/^example (\d+)$/u.exec(example)?.[1] ?? 0) - 1;
+
 /** The indices of the runs to show: the first run of each setting (which has its colour), then the second of each. */
 function chosenRuns(looks) {
   const rank = looks.map(({ hue }, at) => looks.slice(0, at).filter((other) => other.hue === hue).length);
@@ -91,13 +96,17 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
       viewer?.querySelector(".al-viewer")?.focus({ preventScroll: true }); // its keys work from here on
     },
   });
-  source.record(run.name, tag, page.tags[run.name][tag].steps.at(-1)).then((found) => {
+  const fill = (found) => {
     const record = makeRecord(found);
     const show = () => maps.replaceChildren(...smallMaps(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth));
+    show();
     theme.watch(show);
     addEventListener("resize", show);
-    show();
-  });
+  };
+  source
+    .record(run.name, tag, page.tags[run.name][tag].steps.at(-1))
+    .then(fill)
+    .catch((error) => maps.append(visible(error.message)));
   const several = page.runs.length > 1;
   const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
   const output = sample ? [said("output", right ? "b.right" : scored ? "b.wrong" : "b", sample[1])] : [];

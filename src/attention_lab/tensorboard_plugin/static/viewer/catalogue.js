@@ -3,7 +3,8 @@
 import { distinct, extremes } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
-const natural = new Intl.Collator("en", { numeric: true }).compare;
+/** Compares two names as people count: example 2 comes before example 10. */
+export const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 /** The two parts of a tag, at its first slash: the example and its module, or a part of the data and its metric. */
 export function splitTag(tag) {

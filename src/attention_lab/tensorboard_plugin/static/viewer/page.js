@@ -10,7 +10,9 @@ export function pageSource(page) {
   return {
     tags: async () => ({ runs: page.tags }),
     record: async (run, tag, step) => {
-      const element = document.getElementById(`record-${page.records[run][tag][String(step)]}`);
+      // A step beyond 2^53 is rounded as a number, but not as a key.
+      const [, place] = Object.entries(page.records[run][tag]).find(([key]) => Number(key) === step);
+      const element = document.getElementById(`record-${place}`);
       const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
       return unpack(await inflated(bytes));
     },
