@@ -75,6 +75,10 @@ def test_of_very_many_heads_the_first_are_listed(browser: Browser, tmp_path: Pat
     path.write_text(make_page(Heading("title"), [Run("a", records=records)]), encoding="utf-8")
     browser.open(path.as_uri())
     assert browser.run("document.querySelectorAll('.al-tile').length") == 10_000
+    blank = "[...document.querySelectorAll('.al-tile canvas')].filter(({style}) => !style.width).length"
+    assert browser.run(blank) > 9000  # those out of view are not painted yet
+    browser.run("document.querySelector('.al-overview').lastChild.scrollIntoView()")
+    browser.wait("document.querySelectorAll('.al-tile canvas')[9999].style.width !== ''")
     assert browser.run("document.querySelector('.al-overview').lastChild.textContent") == "2,000 more heads"
     assert not browser.complaints()
 
@@ -87,6 +91,17 @@ def test_gold_keys_that_repeat_are_drawn_once(browser: Browser, tmp_path: Path) 
     (tmp_path / "report.html").write_text(page, encoding="utf-8")
     browser.open((tmp_path / "report.html").as_uri())
     assert not browser.complaints()
+
+
+def test_very_many_gold_cells_are_left_out(browser: Browser, tmp_path: Path) -> None:
+    gold = np.tile(np.arange(400), (400, 1))
+    weights = np.full((1, 400, 400), 1 / 400, np.float32)
+    record = AttentionRecord(weights, ["q"] * 400, ["k"] * 400, gold=gold)
+    page = make_page(Heading("title"), [Run("a", records={"example 1/attention": {0: encode(record)}})])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri())
+    said = browser.run("document.querySelector('.al-message').textContent")
+    assert said == "160,000 gold cells, too many to outline" and not browser.complaints()
 
 
 def test_of_very_many_examples_the_first_are_samples(browser: Browser, tmp_path: Path) -> None:

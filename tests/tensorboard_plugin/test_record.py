@@ -199,6 +199,7 @@ def test_a_header_has_a_limit() -> None:
         ({"version": 3}, "the record has version 3, but this program reads 1 and 2"),
         ({"version": 2}, "tiles in the header is not a JSON object"),
         ({"version": None}, "version None"),
+        ({"tiles": []}, "tiles in the header of version 1"),
         ({"shape": [1, 3]}, "shape"),
         ({"shape": [1, 3, 2**40]}, "not a list of integers"),
         ({"shape": [1, 30, 2]}, "does not fit 12 bytes"),

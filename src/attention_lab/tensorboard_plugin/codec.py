@@ -74,6 +74,8 @@ def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
             raise ValueError(
                 f"the record has version {parts.short(other)}, but this program reads {VERSION} and {TILED}"
             )
+    if "tiles" in fields:  # the page would decompress the body, to any size
+        raise ValueError("tiles in the header of version 1, whose weights are not tiles")
     shape = parts.integers(fields.get("shape"), "shape")
     if len(shape) != 3 or min(shape) < 1 or 2 * math.prod(shape) != len(body):
         raise ValueError(f"shape {parts.short(shape)} does not fit {len(body)} bytes of weights")

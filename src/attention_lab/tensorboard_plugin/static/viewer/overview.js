@@ -5,6 +5,7 @@ import { short, visible } from "./labels.js";
 import { allOf, miniature, paint } from "./paint.js";
 
 const MOST = 10000; // maps; more would take gigabytes
+const FIRST = 400; // maps that are painted at once; those beyond, only once they come near the visible part
 const MOST_ACROSS = 8; // most maps in a row
 const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
 const APART = 6; // pixels from one map to the next
@@ -74,7 +75,7 @@ export class Overview {
     else if (box.bottom > frame.bottom) this.element.scrollTop += box.bottom - frame.bottom + CAPTION;
   }
 
-  #make(module, head) {
+  #make(module, head, seen) {
     const [canvas, name, facts] = [make("canvas"), make("span.al-name"), make("span.al-facts")];
     const button = make(
       "button.al-tile",
@@ -82,7 +83,7 @@ export class Overview {
       canvas,
       make("span.al-tile-text", {}, name, facts),
     );
-    return { module, head, canvas, name, facts, button, seen: true, wanted: null, painted: null };
+    return { module, head, canvas, name, facts, button, seen, wanted: null, painted: null };
   }
 
   /** Lay out the maps in another order; the one with the focus keeps it, and the list its place. */
@@ -91,9 +92,9 @@ export class Overview {
     const focused = this.element.contains(document.activeElement) ? document.activeElement : null;
     const before = this.made;
     this.made = new Map();
-    this.tiles = heads.map(({ module, head }) => {
+    this.tiles = heads.map(({ module, head }, at) => {
       const key = JSON.stringify([module, head]);
-      const tile = before.get(key) ?? this.#make(module, head);
+      const tile = before.get(key) ?? this.#make(module, head, at < FIRST);
       if (!before.has(key)) this.near.observe(tile.button);
       this.made.set(key, tile);
       return tile;

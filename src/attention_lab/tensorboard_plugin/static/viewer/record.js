@@ -3,6 +3,7 @@
 export const MASKED = 65535;
 export const UNIT = 65534;
 const LONG = 40; // queries or keys
+const MOST_GOLD = 100_000; // cells; outlining more would take seconds, at every change
 
 const logs = new Float64Array(UNIT + 1); // p ln p of every stored weight; a logarithm per cell would take 10 times longer
 for (let stored = 1; stored <= UNIT; stored += 1) logs[stored] = (stored / UNIT) * Math.log(stored / UNIT);
@@ -25,7 +26,7 @@ export class Attention {
     this.stored = weights;
     this.kind = WEIGHTS;
     this.cells = this.queries * this.keys;
-    this.gold = goldCells(header.gold, this.queries);
+    ({ count: this.goldLeftOut, cells: this.gold } = goldCells(header.gold, this.queries));
     this.measured = new Map();
     this.pools = new Map(); // the maps of heads that were drawn last
     this.lowered = {}; // lower-case labels of each side, for `find`
@@ -220,9 +221,11 @@ export class Attention {
   }
 }
 
-/** [queries] lists of the correct keys, from [Q] or [Q, G] with -1 for none. */
+/** [queries] lists of the correct keys, from [Q] or [Q, G] with -1 for none; empty if there are too many to outline. */
 function goldCells(gold, queries) {
-  return Array.from({ length: queries }, (_, query) =>
+  const found = Array.from({ length: queries }, (_, query) =>
     [...new Set([gold?.[query] ?? -1].flat())].filter((key) => key >= 0),
   );
+  const count = found.reduce((sum, keys) => sum + keys.length, 0);
+  return count > MOST_GOLD ? { count, cells: found.map(() => []) } : { count: 0, cells: found };
 }

@@ -37,11 +37,12 @@ function viewsOf([{ header }, ...others]) {
 }
 
 /** What colours cannot show of a record. */
-function remarks({ header }) {
+function remarks({ header, goldLeftOut }) {
   const said = [];
   if (header.maximum > 1) said.push(`weights up to ${header.maximum.toFixed(2)}, drawn as 1`);
   if (header.minimum < 0) said.push(`weights down to −${Math.abs(header.minimum).toFixed(2)}, drawn as 0`);
   if (header.not_finite) said.push(`${header.not_finite} not finite, drawn as masked`);
+  if (goldLeftOut) said.push(`${goldLeftOut.toLocaleString("en")} gold cells, too many to outline`);
   if (header.tiles) {
     const { heads, of, kept } = header.tiles;
     const some = heads.length < of ? `${heads.length} of ${of} heads` : "";
