@@ -67,6 +67,19 @@ def test_the_long_curves_of_very_many_runs_can_be_drawn(browser: Browser, tmp_pa
     assert not browser.complaints()
 
 
+def test_names_of_any_length_and_height_stay_in_their_place(browser: Browser, tmp_path: Path) -> None:
+    """Very many accents on one letter would be drawn over everything above it."""
+    tall = "e" + "\u0301" * 150
+    curves = {f"validation/{name}": [(0, 1.0), (1, 2.0)] for name in ("W" * 200, tall)}
+    page = make_page(Heading("title"), [Run("a", curves=curves)])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelectorAll('.chart').length === 2")
+    browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    names = browser.run("[...document.querySelectorAll('.chart figcaption')].map((one) => one.textContent)")
+    assert sorted(names) == ["W" * 200, tall[:9]]
+
+
 @pytest.mark.slow
 def test_of_very_many_heads_the_first_are_listed(browser: Browser, tmp_path: Path) -> None:
     record = encode(AttentionRecord(np.full((6000, 1, 1), 1, np.float32), ["q"], ["k"]))

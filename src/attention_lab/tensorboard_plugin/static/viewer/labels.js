@@ -2,10 +2,11 @@
 
 const LONGEST = 300; // characters that are considered; no label is wider than a panel
 const PLAIN = /^[ -~]*$/; // most labels, which are shown unchanged
+const PILE = /(\p{M}{8})\p{M}+/gu; // more marks on one letter than any script has, which would cover what is above and below
 
 /**
  * A label on one line. A tab becomes a space, and other control characters become visible symbols. Characters that reverse the direction
- * of text are left out, since they would affect the text beside the label.
+ * of text, and marks piled on one letter, are left out, since they would affect the text around the label.
  * @param {*} label
  * @param {number} [longest] characters kept
  * @returns {string}
@@ -26,7 +27,7 @@ export function visible(label, longest = LONGEST) {
     if ((code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)) return "";
     return character;
   });
-  return shown.join("") + (cut ? "…" : "");
+  return shown.join("").replace(PILE, "$1") + (cut ? "…" : "");
 }
 
 const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}\p{Cf}]+$/u;
