@@ -274,3 +274,17 @@ def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
         )  # a later run is shown when it is reloaded
         browser.press("s")
         browser.wait("decodeURIComponent(location.href).includes('run=lm%2Freverse_dot')")
+
+
+@pytest.mark.parametrize("start", [float("nan"), float("inf")])
+def test_a_run_that_started_at_no_time_hides_no_other(
+    browser: Browser, serving: Any, tmp_path: Path, start: float
+) -> None:
+    for name, time in (("known", 5.0), ("unknown", start)):
+        log = Log(tmp_path / "logs" / name, start=time)
+        add_attention(log, "example 1/decoder", _weights(3, 3), list("abc"), list("abc"), 0)
+        log.close()
+    with serving(tmp_path / "logs", tmp_path / "output", "--load_fast", "false") as server:
+        page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
+        browser.open(page)
+        assert browser.run("document.querySelector('[aria-label=\"run A\"]').value") == "known"

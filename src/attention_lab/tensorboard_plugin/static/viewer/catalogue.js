@@ -36,7 +36,8 @@ export class Catalogue {
   newest() {
     const startOf = (run) => {
       const modules = [...this.tree.get(run).values()].flatMap((found) => [...found.values()]);
-      return extremes(modules.map(({ times }) => times[0] ?? 0))[0];
+      const starts = modules.map(({ times }) => Number(times[0])); // TensorBoard sends the text NaN if it is not one
+      return extremes(starts.map((start) => (Number.isFinite(start) ? start : 0)))[0];
     };
     const runs = this.runs();
     const starts = runs.map(startOf);
