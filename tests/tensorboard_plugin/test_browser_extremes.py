@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,3 +127,24 @@ def test_of_very_many_examples_the_first_are_samples(browser: Browser, tmp_path:
     assert browser.run("document.querySelectorAll('.sample').length") == 200
     assert "Only 200 examples are shown" in browser.run("document.body.innerText")
     assert not browser.complaints()
+
+
+def test_records_that_would_fill_the_memory_are_left_out(
+    browser: Browser, serving: Any, tmp_path: Path
+) -> None:
+    """A record of 60 KB may decompress to 64 MB, and an example may have thousands."""
+    (tmp_path / "logs").mkdir()
+    with serving(tmp_path / "logs", tmp_path / "output") as server:
+        page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
+        browser.open(page)
+        found = browser.run("""(async () => {
+          const {Shelf} = await import(new URL('static/viewer/source.js', document.baseURI));
+          const header = {kind: 'sequence', shape: [1, 500, 500]}; // half a million bytes
+          const answer = () => ({header, weights: new Uint16Array(250_000)});
+          const shelf = new Shelf({record: () => new Promise((done) => setTimeout(() => done(answer()), 5))});
+          const slots = Array.from({length: 40}, (_, step) => shelf.slot({run: '', tag: '', step, time: 0}));
+          shelf.limit(slots, () => true, 10_000_000);
+          await Promise.all(slots.map(({done}) => done));
+          return slots.map(({record, problem}) => (record ? '' : problem));
+        })()""")
+    assert 20 <= found.count("") <= 26 and all(said.startswith("left out") for said in found[26:])

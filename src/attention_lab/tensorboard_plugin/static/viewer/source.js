@@ -3,6 +3,7 @@
 import { makeRecord } from "./tiles.js";
 
 const ROOM = 96 * 2 ** 20; // bytes
+const MOST = 2 ** 30; // bytes of the records on screen; with much more, the browser stops the page
 const AT_ONCE = 6; // records that are fetched at a time, which are as many as a browser asks of one server
 
 const nameOf = ({ run, tag, step, time }) => JSON.stringify([run, tag, step, time]);
@@ -49,11 +50,25 @@ export class Shelf {
   }
 
   /** Give up all records that are still waiting, except some, so that these need not wait for what nobody wants. */
-  only(places) {
+  only(places, reason = "it is no longer needed") {
     const wanted = new Set(places.map(nameOf));
     const dropped = this.waiting.filter(({ name }) => !wanted.has(name));
     this.waiting = this.waiting.filter(({ name }) => wanted.has(name));
-    dropped.forEach(({ drop }) => drop(new Error("it is no longer needed")));
+    dropped.forEach(({ drop }) => drop(new Error(reason)));
+  }
+
+  /**
+   * Give up the records that are still waiting once those that have arrived take too many bytes.
+   * @param {object[]} slots those of a view
+   * @param {function(): boolean} current whether this view is still the one that is wanted
+   */
+  limit(slots, current, most = MOST) {
+    let bytes = 0;
+    for (const slot of slots)
+      slot.done.then(() => {
+        bytes += slot.record?.size ?? 0;
+        if (bytes > most && current()) this.only([], "left out: the others fill the memory; choose it with the keys { and }");
+      });
   }
 
   async #fetch(place, name) {

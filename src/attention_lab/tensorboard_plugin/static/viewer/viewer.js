@@ -174,7 +174,9 @@ class Viewer {
         { module, a: ask(state.run, module), b: ask(state.other, module) },
       ]),
     );
-    this.shelf.only([...slots.values()].flatMap(({ a, b }) => [a.place, b.place]).filter(Boolean));
+    const needed = [...slots.values()].flatMap(({ a, b }) => [a, b]).filter(({ place }) => place);
+    this.shelf.only(needed.map(({ place }) => place));
+    this.shelf.limit(needed, () => turn === this.turn);
     const ready = [slots.get(first).a.done, slots.get(first).b.done];
     await Promise.all(ready);
     await new Promise((resolve) => {
