@@ -48,7 +48,7 @@ def test_a_step_that_is_no_number_of_javascript_can_be_shown(
     browser: Browser, tmp_path: Path, step: int
 ) -> None:
     _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {step: _record()}}))
-    assert browser.run("document.querySelectorAll('.sample canvas').length") == 1
+    browser.wait("document.querySelectorAll('.sample canvas').length === 1")
     assert not browser.run("document.querySelector('.al-figure').hidden") and not browser.complaints()
 
 
@@ -57,5 +57,29 @@ def test_a_sample_whose_record_is_damaged_says_so(browser: Browser, tmp_path: Pa
     damaged = header.replace(b'"shape":[1,1,2]', b'"shape":[1,1,9]'), body
     records = {"example 1/attention": {0: damaged}, "example 2/attention": {0: _record()}}
     _open(browser, tmp_path / "report.html", Run("a", records=records))
+    browser.wait("document.querySelectorAll('.sample canvas').length === 1")
     said = browser.run("[...document.querySelectorAll('.maps')].map((one) => one.textContent)")
     assert said == ["a record of shape 1 × 1 × 9 holds 2 weights", ""] and not browser.complaints()
+
+
+COUNT = """(() => {
+  const read = Response.prototype.arrayBuffer;
+  Object.assign(window, {most: 0, now: 0});
+  Response.prototype.arrayBuffer = function () {
+    window.most = Math.max(window.most, window.now += 1);
+    return read.call(this).finally(() => (window.now -= 1));
+  };
+})()"""
+
+
+def test_few_records_are_unpacked_at_a_time(browser: Browser, tmp_path: Path) -> None:
+    """A record of 60 KB may unpack to 64 MB."""
+    records = {f"example {number}/attention": {0: _record()} for number in range(1, 41)}
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=COUNT)["identifier"]
+    _open(browser, tmp_path / "report.html", Run("a", records=records))
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    browser.wait("document.querySelectorAll('.sample canvas').length === 40")
+    assert 1 <= browser.run("most") <= 12  # six for the samples, and as many for the view of all attention
+    browser.run("document.querySelector('button.theme').click()")
+    assert browser.run("document.querySelectorAll('.sample canvas').length") == 40
+    assert not browser.complaints()

@@ -8,8 +8,8 @@ import { arrange, draw } from "../viewer/map.js";
 import { CanvasPen } from "../viewer/pen.js";
 import { isPicture } from "../viewer/pixels.js";
 import { VERY_MANY } from "../viewer/scene.js";
+import { Shelf } from "../viewer/source.js";
 import { initial, toLink } from "../viewer/state.js";
-import { makeRecord } from "../viewer/tiles.js";
 import { plainTable } from "./results.js";
 import { breakable, colours, shortNames } from "./words.js";
 
@@ -41,13 +41,14 @@ export function samples(page, source, theme) {
   ].sort(natural);
   const looks = colours(page.runs);
   const modules = new Set();
+  const shelf = new Shelf(source); // keeps few large records, which may be of any number
   const cards = examples.slice(0, MOST_EXAMPLES).map((example) => {
     const number = sampleOf(example);
     const outputs = chosenRuns(looks).map((at) => {
       const run = page.runs[at];
       const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
       if (module) modules.add(module);
-      return module ? oneRun(page, source, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
+      return module ? oneRun(page, shelf, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
     });
     const first = page.runs.find((run) => run.samples[number])?.samples[number];
     const title = first?.[0] && !isPicture(first[0]) ? first[0] : example; // the rows of a picture are in the maps
@@ -82,7 +83,7 @@ function chosenRuns(looks) {
 const said = (name, tag, text) =>
   make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
 
-function oneRun(page, source, theme, { run, example, module, number, name, hue }) {
+function oneRun(page, shelf, theme, { run, example, module, number, name, hue }) {
   const tag = `${example}/${module}`;
   const sample = run.samples[number];
   const right = sample && sample[2] && sample[1] === sample[2];
@@ -96,17 +97,23 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
       viewer?.querySelector(".al-viewer")?.focus({ preventScroll: true }); // its keys work from here on
     },
   });
-  const fill = (found) => {
-    const record = makeRecord(found);
-    const show = () => maps.replaceChildren(...smallMaps(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth));
-    show();
-    theme.watch(show);
-    addEventListener("resize", show);
+  const place = { run: run.name, tag, step: page.tags[run.name][tag].steps.at(-1), time: 0 };
+  let busy = false;
+  const show = () => {
+    if (busy) return;
+    busy = true;
+    shelf
+      .get(place)
+      .then((record) => smallMaps(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth))
+      .catch((error) => [visible(error.message)])
+      .then((drawn) => {
+        busy = false;
+        maps.replaceChildren(...drawn);
+      });
   };
-  source
-    .record(run.name, tag, page.tags[run.name][tag].steps.at(-1))
-    .then(fill)
-    .catch((error) => maps.append(visible(error.message)));
+  show();
+  theme.watch(show);
+  addEventListener("resize", show);
   const several = page.runs.length > 1;
   const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
   const output = sample ? [said("output", right ? "b.right" : scored ? "b.wrong" : "b", sample[1])] : [];
