@@ -121,8 +121,9 @@ def causal_mask(
     Raises:
         LabError: a number of queries or keys, or the offset, is not a whole number, or a number is below 0.
     """
-    _check_counts(queries, queries if keys is None else keys, offset)
-    return distances(queries, queries if keys is None else keys, device, offset=offset) <= 0
+    keys = queries if keys is None else keys
+    _check_counts(queries, keys, offset)
+    return distances(queries, keys, device, offset=offset) <= 0
 
 
 def band_mask(
@@ -159,13 +160,8 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
     """
     check_indices("the index", index, "key indices, such as torch.arange(3)")
     check_count("keys", keys, least=0)
-    if (
-        index.device.type == "cpu"
-        and has_values(index)
-        and index.numel()
-        and (last := int(index.max())) >= keys
-    ):
-        raise ValueError(f"the index must be below {keys}, the number of keys, got {last}")
+    if index.device.type == "cpu" and has_values(index) and (index >= keys).any():
+        raise ValueError(f"the index must be below {keys}, the number of keys, got {int(index.max())}")
     return torch.arange(keys, device=index.device) != index.unsqueeze(-1)
 
 

@@ -240,9 +240,10 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     _check_altered(memory)
-    if query.is_meta != memory.keys.is_meta:  # some kernels would read anything
-        without = "queries are" if query.is_meta else "keys are"
-        raise ValueError(f"the {without} on the meta device and have no values")
+    tensors = {"keys": memory.keys, "values": memory.value, "queries": query}
+    without = [name for name, tensor in tensors.items() if tensor.is_meta]
+    if 0 < len(without) < len(tensors):  # some kernels would read anything
+        raise ValueError(f"the {without[0]} are on the meta device and have no values")
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
         raise ValueError(
@@ -270,9 +271,6 @@ def _check_altered(memory: Memory) -> None:
         raise ValueError(
             f"each key of a memory needs a value: got keys {list(keys.shape)} and values {list(value.shape)}"
         )
-    if keys.is_meta != value.is_meta:
-        without = "keys are" if keys.is_meta else "values are"
-        raise ValueError(f"the {without} on the meta device and have no values")
     if memory.mask is not None:
         check_mask(memory.mask)
 

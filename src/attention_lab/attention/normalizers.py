@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number, kind_of
+from attention_lab.argument_checks import check_heads, check_number, kind_of
 from attention_lab.attention.masks import check_mask, keeps_all
 
 
@@ -133,8 +133,7 @@ class SinkSoftmax(_Tempered):
     ) -> None:
         super().__init__(temperature)
         check_number("normalizer.sink", sink)
-        if heads is not None:
-            check_number("heads", heads, least=1, whole=True)
+        check_heads(heads=heads)
         shape = (1,) if heads is None else (heads, 1, 1)
         self.sink = nn.Parameter(torch.full(shape, float(sink)), requires_grad=learnable)
 

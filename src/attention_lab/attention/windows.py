@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_heads, check_number
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.masks import distances
 from attention_lab.attention.scores.projection import project
@@ -146,8 +146,7 @@ class LocalP(nn.Module):
     ) -> None:
         super().__init__()
         check_number("query_size", query_size, least=1, whole=True)
-        if heads is not None:
-            check_number("heads", heads, least=1, whole=True)
+        check_heads(heads=heads)
         check_number("window.width", width, above=0)
         check_falloff(falloff, width)
         self.query_size, self.width, self.falloff = query_size, width, falloff
