@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError
 from benchmarks.arguments import positive
-from benchmarks.topics import HERE, topics
+from benchmarks.topics import RESULTS, topics
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,7 +94,7 @@ def _parser(found: dict[str, str]) -> argparse.ArgumentParser:
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU if there is one"
     )
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help=f"results file (default: {_relative(HERE)}/RESULTS.md)"
+        "--output", type=Path, metavar="FILE", help=f"results file (default: {_relative(RESULTS)}/RESULTS.md)"
     )
     return parser
 

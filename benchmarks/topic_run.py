@@ -9,12 +9,12 @@ import torch
 
 from attention_lab.errors import LabError
 from attention_lab.files.writing import write_atomically
-from benchmarks import report
-from benchmarks.growth import grow
-from benchmarks.harness import CALM, SAMPLE, measure
-from benchmarks.machine import ceiling, device_name, driver_version
-from benchmarks.picture import draw_growth
-from benchmarks.topics import HERE, load, results_name, topics
+from benchmarks.measuring import report
+from benchmarks.measuring.growth import grow
+from benchmarks.measuring.harness import CALM, SAMPLE, measure
+from benchmarks.measuring.machine import ceiling, device_name, driver_version
+from benchmarks.measuring.picture import draw_growth
+from benchmarks.topics import RESULTS, load, results_name, topics
 
 say = partial(print, flush=True)
 
@@ -39,7 +39,7 @@ def run(
     # The sizes of a topic share code; after 8 compilations of it, PyTorch would no longer compile.
     torch._dynamo.config.recompile_limit = 64
     target = output or (
-        None if quick else HERE / results_name("cpu" if where.type == "cpu" else device_name(where))
+        None if quick else RESULTS / results_name("cpu" if where.type == "cpu" else device_name(where))
     )
     say(f"{topic}: {topics()[topic]}")
     module, written = load(topic), _Section(topic, where, target)

@@ -25,8 +25,8 @@ from attention_lab.text_tables import markdown_table  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
 from attention_lab.viz.plots import draw_panels  # noqa: E402
 from attention_lab.viz.plots.panels import Bubbles, Series  # noqa: E402
-from benchmarks.harness import Comparison, Row, measure  # noqa: E402
-from benchmarks.mechanisms import MECHANISMS, methods  # noqa: E402
+from benchmarks.measuring.harness import Comparison, Row, measure  # noqa: E402
+from benchmarks.topics.mechanisms import MECHANISMS, methods  # noqa: E402
 
 ACCURACY = "test/accuracy"
 KEYS = ("mechanism", "data.length")

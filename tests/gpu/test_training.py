@@ -14,7 +14,7 @@ from attention_lab.experiment.build import make_data, make_task, make_trainer
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Task
-from benchmarks.training import configured
+from benchmarks.topics.training import configured
 
 pytestmark = [
     pytest.mark.gpu,

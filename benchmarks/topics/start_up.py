@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Comparison, Method, Work
+from benchmarks.measuring.harness import Comparison, Method, Work
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from attention_lab.attention import Mechanism, MultiHead, ScaledDot, lengths_mask
 from attention_lab.attention.fast.packed import make_packing
 from attention_lab.models import Encoder
-from benchmarks.encoder_peers import (
+from benchmarks.measuring.harness import Comparison, Least, Method, Work
+from benchmarks.peers.encoders import (
     textbook_encoder,
     textbook_multihead,
     torch_encoder,
     torch_multihead,
     x_encoder,
 )
-from benchmarks.harness import Comparison, Least, Method, Work
 
 SIZES = {"cpu": ((16, 128), (8, 512), (2, 2048)), "cuda": ((64, 512), (16, 2048), (4, 8192))}
 """Number of sequences in a batch, and the length they are padded to, by device."""

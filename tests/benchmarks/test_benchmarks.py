@@ -16,16 +16,17 @@ import torch
 from torch import Tensor
 
 from benchmarks import __main__ as command
-from benchmarks import harness, machine, report, topic_run
-from benchmarks.growth import Limits, foretell, grow
-from benchmarks.harness import Comparison, Growth, Method, Row, measure, relative_error
-from benchmarks.machine import ceiling, extra_peak, own_seconds
-from benchmarks.own_process import OwnProcess
-from benchmarks.picture import draw_growth
+from benchmarks import topic_run
+from benchmarks.measuring import harness, machine, report
+from benchmarks.measuring.growth import Limits, foretell, grow
+from benchmarks.measuring.harness import Comparison, Growth, Method, Row, measure, relative_error
+from benchmarks.measuring.machine import ceiling, extra_peak, own_seconds
+from benchmarks.measuring.own_process import OwnProcess
+from benchmarks.measuring.picture import draw_growth
 from benchmarks.topics import load, topics
 
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MIB = 2**20
 # seconds of CPU at their tiniest, and what is tested elsewhere
 HEAVY = {"encoder", "kernel_estimators", "mechanisms", "training", "training_options", "windows"}
@@ -211,7 +212,7 @@ def test_a_process_of_its_own_works_when_told(tmp_path: Path) -> None:
 )
 def test_a_process_of_its_own_ends_with_its_object_and_its_parent(method: str, tmp_path: Path) -> None:
     script = (
-        "from tests.test_benchmarks import OwnProcess, Path, _burn, os, partial, sys\n"
+        "from tests.benchmarks.test_benchmarks import OwnProcess, Path, _burn, os, partial, sys\n"
         f"ended = Path({str(tmp_path / 'ended')!r}); work = OwnProcess(partial(_burn, ended.parent))\n"
         f"work(); work(); {method}"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_lab.text_tables import markdown_table
-from benchmarks.harness import CALM, Comparison, Growth, Least, Row
+from benchmarks.measuring.harness import CALM, Comparison, Growth, Least, Row
 
 NOTHING = "-"
 

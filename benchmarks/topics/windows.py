@@ -21,8 +21,8 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.models.parts.encoder import Encoder
-from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Comparison, Growth, Method, Work
+from benchmarks.measuring.forward_backward import attention_inputs, forward_backward
+from benchmarks.measuring.harness import Comparison, Growth, Method, Work
 
 HEADS, FEATURES, WIDTH = 8, 32, 64
 LOOKED_AT = 4

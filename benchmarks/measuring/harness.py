@@ -11,7 +11,7 @@ from time import sleep
 import torch
 from torch import Tensor
 
-from benchmarks.machine import Others, Stopwatch, extra_peak, own_seconds
+from benchmarks.measuring.machine import Others, Stopwatch, extra_peak, own_seconds
 
 Work = Callable[[], Sequence[Tensor]]
 Say = Callable[[str], None]

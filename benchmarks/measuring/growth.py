@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.harness import CALM, SAMPLE, Comparison, Growth, Row, Say, measure
+from benchmarks.measuring.harness import CALM, SAMPLE, Comparison, Growth, Row, Say, measure
 
 
 @dataclass(frozen=True)

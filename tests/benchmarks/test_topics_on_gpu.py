@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks.harness import Comparison, Method, Work, measure
+from benchmarks.measuring.harness import Comparison, Method, Work, measure
 from benchmarks.topics import load
 
 

@@ -7,7 +7,9 @@ import torch
 from chromium import CHROMIUM
 
 from benchmarks import __main__ as command
-from benchmarks import report, topic_run, viewer
+from benchmarks import topic_run
+from benchmarks.measuring import report
+from benchmarks.topics import viewer
 
 
 @pytest.mark.slow

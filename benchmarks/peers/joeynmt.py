@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Work
+from benchmarks.measuring.harness import Work
 
 Pair = tuple[Sequence[str], Sequence[str]]
 

@@ -24,11 +24,11 @@ from attention_lab.experiment.console import silence_libraries
 from attention_lab.experiment.cost import Cost
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
-from benchmarks.harness import Comparison, Method, Work
-from benchmarks.own_process import Another, Job, OwnProcess
-from benchmarks.plain_step import plain_step
+from benchmarks.measuring.harness import Comparison, Method, Work
+from benchmarks.measuring.own_process import Another, Job, OwnProcess
+from benchmarks.peers.plain_step import plain_step
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BATCH = 64
 EPOCH = 469
 """Steps per epoch in the default configuration."""

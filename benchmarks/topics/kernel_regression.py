@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.fast.gaussian import pairs
 from attention_lab.attention.fast.gaussian.regression import gaussian_regression
-from benchmarks.harness import Comparison, Growth, Method
+from benchmarks.measuring.harness import Comparison, Growth, Method
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From x `[n, 1]`, y `[n, 1]` and w `[1]` to the predictions `[n, 1]`."""

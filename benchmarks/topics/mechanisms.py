@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.experiment.build import make_data, make_task
-from benchmarks.harness import Comparison, Growth, Method, Work
-from benchmarks.training import configured
+from benchmarks.measuring.harness import Comparison, Growth, Method, Work
+from benchmarks.topics.training import configured
 
 MECHANISMS = ("scaled_dot", "gaussian", "linear", "band", "rnn", "additive")
 """Files of conf/mechanism."""

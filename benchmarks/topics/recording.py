@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention import recording
 from attention_lab.notebook import show
-from benchmarks.harness import Comparison, Method, Work
+from benchmarks.measuring.harness import Comparison, Method, Work
 
 LAYERS, HEADS = 4, 8
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.attention import Mechanism, Memory, MultiHead, ScaledDot
-from benchmarks.harness import Comparison, Method, Work
+from benchmarks.measuring.harness import Comparison, Method, Work
 
 SIZE, HEADS = 512, 8
 BATCH, LENGTH = 4, 4096

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.attention.fast.linear import linear_attention
-from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Comparison, Growth, Method, Work
+from benchmarks.measuring.forward_backward import attention_inputs, forward_backward
+from benchmarks.measuring.harness import Comparison, Growth, Method, Work
 
 HEADS, FEATURES = 4, 64
 GPU_BATCH = 32

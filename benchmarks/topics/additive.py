@@ -9,8 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.fast.additive import triton_scores
 from attention_lab.attention.fast.additive.scores import additive_scores
-from benchmarks.forward_backward import forward_backward, random_inputs
-from benchmarks.harness import Comparison, Growth, Method
+from benchmarks.measuring.forward_backward import forward_backward, random_inputs
+from benchmarks.measuring.harness import Comparison, Growth, Method
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attention_lab.attention import Attention, Gaussian, ScaledDot, Score
-from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Comparison, Least, Method, Work
+from benchmarks.measuring.forward_backward import attention_inputs, forward_backward
+from benchmarks.measuring.harness import Comparison, Least, Method, Work
 
 FEATURES = 64
 SIZES = {"cpu": ((2, 4, 512), (1, 4, 2048)), "cuda": ((32, 16, 512), (8, 16, 2048), (2, 16, 8192))}

@@ -228,7 +228,7 @@ def test_without_a_compiler_there_are_chunks(
 def test_the_loops_that_are_compiled_are_those_of_the_formula(
     activation: str, leading: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Uncompiled; `test_fast_additive_compiled.py` compiles them, which takes minutes."""
+    """Uncompiled; `test_additive_compiled.py` compiles them, which takes minutes."""
     for limit in ("SMALL", "CHUNK"):
         monkeypatch.setattr(scores, limit, -1)
     monkeypatch.setattr(compiling.CompiledFunction, "__call__", lambda self, *inputs: self.function(*inputs))

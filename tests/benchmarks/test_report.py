@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import report, topic_run
-from benchmarks.harness import Comparison, Least, Method, Row, measure
+from benchmarks import topic_run
+from benchmarks.measuring import report
+from benchmarks.measuring.harness import Comparison, Least, Method, Row, measure
 
 MIB = 2**20
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attention_lab.estimators import KernelRegression
-from benchmarks.harness import Comparison, Method, Work
+from benchmarks.measuring.harness import Comparison, Method, Work
 
 Array = NDArray[np.float64]
 Data = tuple[Array, Array, float]

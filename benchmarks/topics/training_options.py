@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 
 from attention_lab.experiment.console import silence_libraries
-from benchmarks.harness import Comparison
-from benchmarks.training import TINY, fit, method
+from benchmarks.measuring.harness import Comparison
+from benchmarks.topics.training import TINY, fit, method
 
 STEPS = {"cpu": 20, "cuda": 100}
 BF16, COMPILED = "trainer.precision=bf16-mixed", "compile=true"

@@ -24,7 +24,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.errors import LabError
 from attention_lab.tensorboard_plugin import add_attention
-from benchmarks.report import Table, duration
+from benchmarks.measuring.report import Table, duration
 
 HEADS, TIMES = 8, 10
 PAUSE = 200
@@ -33,7 +33,7 @@ PATIENCE = 120.0
 """Seconds that TensorBoard has to start and read the logs."""
 WORDS = "the quick brown fox jumps over the lazy dog , and it runs from a slow turtle un ##believ ##ably"
 
-_DRIVER = Path(__file__).parents[1] / "tests" / "support"
+_DRIVER = Path(__file__).parents[2] / "tests" / "support"
 _VIEW = "document.querySelector('.al-viewer')"
 _STARTED = "location.protocol === 'http:' && document.body && document.readyState !== 'loading'"
 _FIRST = f"""new Promise((done) => {{

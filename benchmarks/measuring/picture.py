@@ -7,7 +7,7 @@ from math import nan
 from attention_lab.viz import to_png
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Lines, Series
-from benchmarks.harness import Growth, Row
+from benchmarks.measuring.harness import Growth, Row
 
 _MOST_TICKS = 6
 _LEAST = 1.0  # MiB; smaller values are drawn at this height, since pages are counted rather than bytes

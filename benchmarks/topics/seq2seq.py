@@ -10,9 +10,9 @@ from attention_lab.attention import Additive, General, Mechanism, Score
 from attention_lab.data import CMUDict, Reverse
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.models import Seq2Seq
-from benchmarks.harness import Comparison, Method, Work
-from benchmarks.joeynmt_training import Recipe, joeynmt_epoch
-from benchmarks.plain_step import plain_step
+from benchmarks.measuring.harness import Comparison, Method, Work
+from benchmarks.peers.joeynmt import Recipe, joeynmt_epoch
+from benchmarks.peers.plain_step import plain_step
 
 WORDS, BATCH, DROPOUT = 3600, 64, 0.2
 

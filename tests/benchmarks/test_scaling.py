@@ -7,7 +7,7 @@ import pytest
 from benchmarks import scaling
 from benchmarks.scaling import Link, Step, buckets, communication, efficiency, exposed, sent
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LINK = Link(1e9, 1e-3)
 
 

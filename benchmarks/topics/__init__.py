@@ -6,14 +6,15 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-HERE = Path(__file__).parent
+RESULTS = Path(__file__).parents[1]
+"""The folder of the results."""
 _MAKERS = {"comparisons", "growth", "tables"}
 
 
 def topics() -> dict[str, str]:
     """The heading of each topic, by its name."""
     found = {}
-    for path in sorted(HERE.glob("*.py")):
+    for path in sorted(Path(__file__).parent.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if _MAKERS & {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
             found[path.stem] = (ast.get_docstring(tree) or path.stem).splitlines()[0]
@@ -31,4 +32,4 @@ def results_name(device: str) -> str:
 
 def load(topic: str) -> ModuleType:
     """Import the topic's module."""
-    return import_module(f"benchmarks.{topic}")
+    return import_module(f"benchmarks.topics.{topic}")
