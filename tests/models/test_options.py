@@ -28,6 +28,7 @@ OTHER = {
     "decoder_layers": 1,
     "key_value_heads": 1,
     "kernel_size": 5,
+    "norm": "post",
 }
 WITHOUT_EFFECT = {"dropout", "attention_dropout", "checkpointing"}
 """In evaluation; see below, `test_dropout.py` and `parts/test_activation_checkpointing.py`."""

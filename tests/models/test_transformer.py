@@ -38,7 +38,7 @@ from attention_lab.attention.windows import Band, LocalP
 from attention_lab.errors import LabError
 from attention_lab.models import Transformer
 from attention_lab.models.decoding.beam_search import Decodable, greedy
-from attention_lab.models.parts.feed_forward import FeedForward
+from attention_lab.models.parts.sublayers import FeedForward
 from attention_lab.sizes import TransductionSizes
 from attention_lab.special_symbols import BOS, EOS, PAD
 

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, Mechanism, adjacency_mask
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.encoder import EncoderLayer
+from attention_lab.models.parts.sublayers import final_norm
 from attention_lab.models.specs import GraphSpec
 from attention_lab.sizes import GraphSizes
 
@@ -32,7 +33,7 @@ class GraphClassifier(nn.Module):
         self.embedding = nn.Linear(sizes.features, spec.d_model)
         self.dropout = Dropout(spec.dropout)
         self.layers = nn.ModuleList(EncoderLayer(mechanism, spec) for _ in range(spec.layers))
-        self.norm = nn.LayerNorm(spec.d_model)
+        self.norm = final_norm(spec.d_model, spec.norm)
         self.classify = nn.Linear(spec.d_model, sizes.classes)
 
     def forward(self, features: Float[Tensor, "N d"], edges: Int[Tensor, "2 E"]) -> Float[Tensor, "N C"]:

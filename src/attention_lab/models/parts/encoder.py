@@ -11,17 +11,23 @@ from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.activation_checkpointing import run_layer
-from attention_lab.models.parts.feed_forward import FeedForward
+from attention_lab.models.parts.sublayers import FeedForward, SublayerNorm, final_norm
 from attention_lab.models.specs import EncoderSpec, LayerSpec
 
 
 class EncoderLayer(nn.Module):
-    """One pre-norm layer: `x + MHA(LN(x))`, then `x + FFN(LN(x))` (1706.03762, section 3.1; 2002.04745)."""
+    """One layer: self-attention and a feed-forward network (1706.03762, section 3.1).
+
+        pre-norm:    x <- x + MHA(LN(x)),   x <- x + FFN(LN(x))
+        post-norm:   x <- LN(x + MHA(x)),   x <- LN(x + FFN(x))
+
+    The paper has post-norm layers. Pre-norm layers (2002.04745) train without a warm-up.
+    """
 
     def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None = None) -> None:
         super().__init__()
         size = spec.d_model
-        self.attention_norm = nn.LayerNorm(size)
+        self.attention_norm = SublayerNorm(size, spec.norm)
         self.attention = MultiHead(
             mechanism,
             size,
@@ -30,7 +36,7 @@ class EncoderLayer(nn.Module):
             relative=relative,
             key_value_heads=spec.key_value_heads,
         )
-        self.feedforward_norm = nn.LayerNorm(size)
+        self.feedforward_norm = SublayerNorm(size, spec.norm)
         self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
         self.dropout = Dropout(spec.dropout)
 
@@ -46,22 +52,22 @@ class EncoderLayer(nn.Module):
 
         With a packing, `x` holds only the rows `[N, d]` of the real positions, and there is no mask.
         """
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask, packing=packing, causal=causal))
-        return self._feed_forward(x)
+        attended = self.attention(self.attention_norm.before(x), mask, packing=packing, causal=causal)
+        return self._feed_forward(self.attention_norm.add(x, self.dropout(attended)))
 
     def step(
         self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
         """The output for n more positions from `offset` on, and the memory that includes them."""
-        normed = self.attention_norm(x)
-        more = self.attention.remember(normed, causal=True, offset=offset)
+        entering = self.attention_norm.before(x)
+        more = self.attention.remember(entering, causal=True, offset=offset)
         memory = more if memory is None else memory.extend(more)
-        x = x + self.dropout(self.attention.attend(normed, memory, offset=offset))
-        return self._feed_forward(x), memory
+        attended = self.attention.attend(entering, memory, offset=offset)
+        return self._feed_forward(self.attention_norm.add(x, self.dropout(attended))), memory
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        output: Tensor = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
-        return output
+        output = self.feedforward(self.feedforward_norm.before(x))
+        return self.feedforward_norm.add(x, self.dropout(output))
 
 
 class EncoderState(NamedTuple):
@@ -81,7 +87,7 @@ class EncoderState(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """Positions, then a stack of pre-norm self-attention layers with a final norm.
+    """Positions, then a stack of `EncoderLayer`; if they are pre-norm layers, a final norm.
 
     Args:
         mechanism: the attention in every head.
@@ -104,7 +110,7 @@ class Encoder(nn.Module):
             )
             for _ in range(spec.layers)
         )
-        self.norm = nn.LayerNorm(size)
+        self.norm = final_norm(size, spec.norm)
 
     def forward(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"] | None = None

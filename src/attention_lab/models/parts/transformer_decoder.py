@@ -11,7 +11,7 @@ from attention_lab.attention.positions import Relative, make_absolute, make_rela
 from attention_lab.models.parts.activation_checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding, symbol_logits
 from attention_lab.models.parts.encoded import Encoded
-from attention_lab.models.parts.feed_forward import FeedForward
+from attention_lab.models.parts.sublayers import FeedForward, SublayerNorm, final_norm
 from attention_lab.models.specs import DecoderSpec, LayerSpec
 
 LENGTH = 1024
@@ -19,12 +19,13 @@ LENGTH = 1024
 
 
 class DecoderLayer(nn.Module):
-    """One pre-norm layer: attention to the symbols so far, to the source, and a feed-forward network.
+    """One layer: attention to the symbols so far, to the source, and a feed-forward network.
 
-        x <- x + MHA(LN(x)),   x <- x + MHA(LN(x), source),   x <- x + FFN(LN(x))
+        pre-norm:    x <- x + MHA(LN(x)),   x <- x + MHA(LN(x), source),   x <- x + FFN(LN(x))
+        post-norm:   x <- LN(x + MHA(x)),   x <- LN(x + MHA(x, source)),   x <- LN(x + FFN(x))
 
-    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions act only on
-    self-attention, because differences of positions between target and source have no meaning.
+    1706.03762, section 3.1. Relative positions act only on self-attention, because differences of positions
+    between target and source have no meaning.
     """
 
     def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None) -> None:
@@ -38,11 +39,11 @@ class DecoderLayer(nn.Module):
             spec.attention_dropout,
             key_value_heads=spec.key_value_heads,
         )
-        self.self_norm = nn.LayerNorm(size)
+        self.self_norm = SublayerNorm(size, spec.norm)
         self.self = attention(relative=relative)
-        self.cross_norm = nn.LayerNorm(size)
+        self.cross_norm = SublayerNorm(size, spec.norm)
         self.cross = attention()
-        self.feedforward_norm = nn.LayerNorm(size)
+        self.feedforward_norm = SublayerNorm(size, spec.norm)
         self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
         self.dropout = Dropout(spec.dropout)
 
@@ -50,12 +51,14 @@ class DecoderLayer(nn.Module):
         self, x: Float[Tensor, "B n d"], source: Memory, cache: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
         """The output for n more positions from `offset` on, and the memory that includes them."""
-        normed = self.self_norm(x)
-        more = self.self.remember(normed, causal=True, offset=offset)
+        entering = self.self_norm.before(x)
+        more = self.self.remember(entering, causal=True, offset=offset)
         cache = more if cache is None else cache.extend(more)
-        x = x + self.dropout(self.self.attend(normed, cache, offset=offset))
-        x = x + self.dropout(self.cross.attend(self.cross_norm(x), source, offset=offset))
-        return x + self.dropout(self.feedforward(self.feedforward_norm(x))), cache
+        x = self.self_norm.add(x, self.dropout(self.self.attend(entering, cache, offset=offset)))
+        context = self.cross.attend(self.cross_norm.before(x), source, offset=offset)
+        x = self.cross_norm.add(x, self.dropout(context))
+        output = self.feedforward(self.feedforward_norm.before(x))
+        return self.feedforward_norm.add(x, self.dropout(output)), cache
 
 
 class TransformerState(NamedTuple):
@@ -82,7 +85,7 @@ class TransformerState(NamedTuple):
 
 
 class TransformerDecoder(nn.Module):
-    """Target embedding, positions, a stack of `DecoderLayer`, a final norm, and logits.
+    """Target embedding, positions, a stack of `DecoderLayer`, a final norm if they are pre-norm, and logits.
 
     Args:
         mechanism: the attention in every head.
@@ -101,7 +104,7 @@ class TransformerDecoder(nn.Module):
             DecoderLayer(mechanism, spec, make_relative(spec.positions, heads, size // heads))
             for _ in range(spec.layers)
         )
-        self.norm = nn.LayerNorm(size)
+        self.norm = final_norm(size, spec.norm)
         self.output = None if spec.tie_embedding else nn.Linear(size, vocabulary, bias=False)
 
     def start(self, encoded: Encoded) -> TransformerState:

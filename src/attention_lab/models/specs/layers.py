@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attention_lab.argument_checks import check_counts, check_heads
+from attention_lab.errors import LabError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +21,12 @@ class LayerSpec:
         dropout: dropout probability on the embeddings, on the output of each sublayer and inside the
             feed-forward networks.
         attention_dropout: dropout probability on the attention weights.
+        norm: `pre`, a layer norm before each sublayer, or `post`, one after its residual connection; see
+            `EncoderLayer`.
 
     Raises:
-        LabError: a size is below 1, `layers` is below 0, `d_model` is not a multiple of `heads`, or `heads`
-            not one of `key_value_heads`.
+        LabError: a size is below 1, `layers` is below 0, `d_model` is not a multiple of `heads`, `heads` is
+            not one of `key_value_heads`, or the norm is unknown.
     """
 
     d_model: int
@@ -33,12 +36,15 @@ class LayerSpec:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     key_value_heads: int | None = None
+    norm: str = "pre"
 
     def __post_init__(self) -> None:
         sizes = {"d_model": self.d_model, "heads": self.heads, "key_value_heads": self.key_value_heads}
         check_heads(**{f"model.{name}": number for name, number in sizes.items()})
         check_counts("model", 1, feedforward=self.feedforward)
         check_counts("model", 0, layers=self.layers)
+        if self.norm not in ("pre", "post"):
+            raise LabError(f"model.norm={self.norm} is unknown: choose pre or post")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +86,7 @@ class EncoderSpec(SequenceSpec):
     """The options of an `Encoder`.
 
     Attributes:
-        layers: number of layers; 0 leaves only the positions and the norm.
+        layers: number of layers; 0 leaves only the positions and the final norm.
         causal: let a position attend only to itself and earlier ones.
         length: expected number of positions; the maximum for learned positions.
         prefix: number of leading positions that are not part of the sequence, such as a CLS token.
