@@ -77,8 +77,8 @@ SUBPACKAGES = {
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),
-    "runs": Rules(LEAVES | {"commandline", "untrusted", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES),
-    "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
+    "runs": Rules(LEAVES | {"commandline", "untrusted"}, TORCH | LIGHTNING | PICTURES),
+    "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
     # what it uses of tasks imports no Lightning either
     "inference": Rules(
@@ -89,7 +89,7 @@ SUBPACKAGES = {
     "report": Rules(
         LEAVES | {"commandline", "runs", "leaderboard", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES
     ),
-    # wires all the others
+    # wires all the others but estimators and notebook
     "experiment": Rules(
         LEAVES
         | {"attention", "models", "metrics", "data", "tasks", "viz", "loggers", "callbacks", "theorems"}

@@ -56,7 +56,7 @@ def check_counts(part: str, least: int, **options: object) -> None:
 
 
 def check_heads(**numbers: int | None) -> None:
-    """Raise LabError for numbers below 1, and unless each is a multiple of the next.
+    """Raise LabError unless every number is at least 1 and a multiple of the next.
 
     Args:
         numbers: by their names, the size of the model, the heads, and those of keys and values, or None.

@@ -48,7 +48,7 @@ class Attention(nn.Module):
         ValueError: the window was made for queries of another size.
     """
 
-    _mask_checked = False  # of modules that were pickled before there was this check
+    _mask_checked = False  # for modules that were pickled before this check existed
     part_of_layer: str | None = None
     """What the layer around it calls this attention, if a recording is to name that layer instead."""
 
@@ -175,7 +175,7 @@ class Attention(nn.Module):
             self.record.record_call(self.weigh, Call(self.window, query, memory, offset, bias))
 
     def has_the_formula(self) -> bool:
-        """Whether no subclass has overridden a step of the formula, nor this object alone."""
+        """Whether neither a subclass nor this instance overrides a step of the formula."""
         kind, own = type(self), self.__dict__
         inherited = kind.weigh is Attention.weigh and kind.pool is Attention.pool
         return inherited and "weigh" not in own and "pool" not in own

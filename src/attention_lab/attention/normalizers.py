@@ -151,7 +151,7 @@ class SinkSoftmax(_Tempered):
 
 
 class Sparsemax(_Tempered):
-    """Sparsemax, the projection onto the simplex, `argmin_p |p - s / T|^2` (1602.02068, eq. 1 and 2)."""
+    """Sparsemax, the projection onto the simplex, `argmin_p |p - s / T|^2` (1602.02068, eq. 2)."""
 
     def forward(
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None

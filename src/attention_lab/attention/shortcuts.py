@@ -122,7 +122,7 @@ def _describes_formula(part: object, shortcut: str) -> bool:
 
 
 def _is_altered(part: object) -> bool:
-    """Whether this object alone computes something else than its class, by a hook or its own `forward`."""
+    """Whether this object alone computes something other than its class, by a hook or its own `forward`."""
     own = getattr(part, "__dict__", {})
     return "forward" in own or any(map(own.get, _HOOKS))
 

@@ -77,10 +77,10 @@ class AttentionMaps(pl.Callback):
         every: without a batch, log at every n-th validation.
 
     Raises:
-        LabError: a number is not a whole one of at least 1, labels are not lists of texts, `forward` is no
-            function, or the name cannot be used; or, when training begins, labels fit no attention or leave
-            out padding on the left, there is no `TensorBoardLogger`, or the model is a task of this package,
-            which cannot be called with a batch.
+        LabError: a number is not a whole number of at least 1, labels are not lists of texts, `forward` is
+            not a function, or the name cannot be used; or, when training begins, labels fit no attention or
+            leave out padding on the left, there is no `TensorBoardLogger`, or the model is a task of this
+            package, which cannot be called with a batch.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def mark(loggers: Iterable[Logger]) -> Marks:
 
 
 def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
-    """Truncate the log files to the marked lengths; remove event files that have no mark or are no files.
+    """Truncate the log files to the marked lengths; remove event files that have no mark or are not files.
 
     Raises:
         LabError: a table is damaged, or its rows do not fit in memory.

@@ -98,7 +98,7 @@ def _check_run_folder(argument: str) -> None:
 
 
 def _check_hydras_choice(argument: str) -> None:
-    """Raise LabError for a choice from one of Hydra's own groups that is no name, such as null."""
+    """Raise LabError for a choice from one of Hydra's own groups that is not a name, such as null."""
     if not argument.startswith("hydra/"):
         return
     for value in listed_values(parse_override(argument)):
@@ -107,7 +107,7 @@ def _check_hydras_choice(argument: str) -> None:
 
 
 def _check_name_left_out(argument: str, folders: Sequence[Path]) -> None:
-    """Raise LabError if the choice of a group that is left out, as in `~debug=NAME`, is no name."""
+    """Raise LabError if the choice of a group that is left out, as in `~debug=NAME`, is not a name."""
     if not argument.startswith("~"):
         return
     override = parse_override(argument)
@@ -117,7 +117,7 @@ def _check_name_left_out(argument: str, folders: Sequence[Path]) -> None:
 
 
 def _check_verbosity(argument: str) -> None:
-    """Raise LabError if the loggers that tell details are no names."""
+    """Raise LabError if the loggers that tell details are not names."""
     override = parse_override(argument)
     if override.key_or_group != "hydra.verbose" or override.is_delete():
         return

@@ -12,7 +12,7 @@ from typing import Any
 from attention_lab.commandline.flags import versions
 
 LOGGER = "attention_lab.console"
-"""The logger that conf/config.yaml sends only to the file."""
+"""The logger that conf/hydra/job_logging/attention_lab.yaml sends only to the file."""
 PACKAGES = ("attention-lab", "torch", "pytorch-lightning", "hydra-core", "torchmetrics", "tensorboard")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -36,7 +36,7 @@ from attention_lab.sizes import KIND_OF_DATA
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices", "pooling.baseline")
-"""Options that accept values of another type than their default."""
+"""Options that accept values of other types than their default's."""
 LARGEST_FILE = 1 << 20
 """Largest file of a choice in bytes."""
 OPTIONAL = ("debug", "experiment", "launcher", "sweep")
@@ -54,7 +54,7 @@ Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
-    """Reject unknown options, values of another type than the default, and leaving out what runs need.
+    """Reject unknown options, values whose type is not the default's, and removing what runs need.
 
     The defaults come from the configuration in `root`, composed with the choices in the arguments; `more` are
     folders with further choices.
@@ -262,7 +262,7 @@ def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[
 
 
 def _check_value(key: str, value: Any, default: Any) -> None:
-    """Reject a value of another type than the default."""
+    """Reject a value whose type is not the default's."""
     if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
         return
     if isinstance(default, Mapping):

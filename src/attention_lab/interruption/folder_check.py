@@ -31,9 +31,9 @@ MOST_JOBS = 100
 class FolderCheck(Callback):
     """A Hydra callback that rejects a folder in which files could be lost.
 
-    A folder may be from others: no link may lead out of that of a run or sweep that continues, see
-    `check_links`, or be where any other run writes. (`resume=<folder>` runs the first check when it is
-    expanded.) A new run, or a job of a new sweep, must not replace the checkpoints of an older one.
+    The folder may come from someone else. If a run or sweep continues in it, no link in it may lead outside
+    (see `check_links`; `resume=<folder>` checks this when it is expanded). Where any other run writes, there
+    may be no link at all. A new run, or a job of a new sweep, must not replace an older one's checkpoints.
     """
 
     @errors_in_one_line()

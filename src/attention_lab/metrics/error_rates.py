@@ -98,7 +98,7 @@ def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -
 
 
 def _compared(used: Bool[Tensor, "B R"]) -> tuple[Tensor, ...]:
-    """Rows and slots of the references that are there; on a GPU all, as finding them would wait for it."""
+    """Rows and slots of the references that exist; on a GPU all, as finding them would synchronise."""
     if used.device.type == "cpu":
         return used.nonzero(as_tuple=True)
     rows, slots = (torch.arange(size, device=used.device) for size in used.shape)

@@ -13,7 +13,7 @@ from attention_lab.sizes import TransductionSizes
 class MatchedSeq2Seq(Seq2Seq):
     """A `Seq2Seq` with a given total number of parameters, whatever its attention needs.
 
-    A score has between 0 (dot) and 2 h^2 parameters (additive). The rest goes into the embeddings of both
+    A score has between 0 (dot) and 2 h^2 + h parameters (additive). The rest goes into the embeddings of both
     sides, whose common size is chosen to bring the total closest to the target. Queries, keys, values and
     states keep `hidden_size`, so that every mechanism compares vectors of the same size. The total is linear
     in the embedding size, and is computed from two small models on the meta device.

@@ -14,7 +14,7 @@ B, H, L, D = 3, 2, 6, 8
 
 
 def sparsemax(scores: Tensor) -> Tensor:
-    """Martins and Astudillo (1602.02068), equation 5, over the last dimension."""
+    """Martins and Astudillo (1602.02068), algorithm 1, over the last dimension."""
     ordered = scores.sort(-1, descending=True).values
     ranks = torch.arange(1, scores.shape[-1] + 1)
     support = 1 + ranks * ordered > ordered.cumsum(-1)

@@ -1,1 +1,4 @@
-"""Fast exact paths, each equal to the reference in `attention.py`."""
+"""Fast paths, each tested against a plain reference: the formula in `attention.py`, or one beside the path.
+
+They are exact, up to rounding. Only `model.tolerance` allows kernel regression an error, which it bounds.
+"""

@@ -166,7 +166,7 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 
 
 def _fused(parts: Parts, call: Call) -> Path | None:
-    """Use torch's fused kernel, without a causal mask if queries and keys start together and have no sink."""
+    """Use torch's fused kernel, which is told of causal order by a flag where nothing else hides keys."""
     memory = call.memory
     scale, sink = scale_and_sink_of(parts.normalizer)
     if scale is None or in_forward_mode():

@@ -54,7 +54,7 @@ def fused_call(
 
 
 def plain_mask(mask: Tensor | None, device: torch.device) -> Tensor | None:
-    """A mask as a tensor, on the device if it was none."""
+    """The mask as a tensor; one that was not a tensor is made on `device`."""
     bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes as long as importing torch
     if bias is not None and isinstance(mask, bias.CausalBias):
         return mask._materialize(device)  # type: ignore[no-any-return]

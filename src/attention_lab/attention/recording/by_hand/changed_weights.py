@@ -28,7 +28,7 @@ def key_and_mask(
 ) -> tuple[int | None, Tensor | None]:
     """The dimension of the keys in the result of a function of the weights `found`, and the mask.
 
-    The dimension is None if the result is no weights.
+    The dimension is None if the result no longer holds weights.
     """
     key: int | None = weights.key
     if call.is_view:

@@ -28,7 +28,7 @@ class Product:
     query: int | None = None
 
     def after(self, call: Call, found: Tensor) -> "Product":
-        """What it is after a function, which is no layer, of the product `found`."""
+        """What it is after a function that is not a layer was applied to the product `found`."""
         if not call.keeps_product:
             return replace(self, plain=False, forget=None)
         if self.query is None or not call.is_view:
