@@ -115,6 +115,25 @@ def test_a_model_takes_what_the_program_passes_first(
     assert str(raised.value) == message
 
 
+ABSTRACT = """
+from attention_lab.tasks import Task
+
+class Half(Task):
+    def answer(self, batch):
+        return []
+"""
+
+
+def test_a_class_without_a_method_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_tasks.py").write_text(ABSTRACT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_tasks", raising=False)
+    module = importlib.import_module("own_tasks")
+    message = r"^task: TypeError: Can't instantiate abstract class Half with.* abstract method '?observe'?$"
+    with pytest.raises(LabError, match=message), blame_option({"task": {"_target_": "own_tasks.Half"}}):
+        module.Half("the model", "the codec")
+
+
 def test_a_schedule_takes_the_number_of_steps() -> None:
     target = "torch.optim.lr_scheduler.StepLR"
     config = {"schedule": {"_target_": target, "step_size": 2, "_partial_": True}}

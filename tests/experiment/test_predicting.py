@@ -12,12 +12,12 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import Places
 from attention_lab.experiment.stages import prediction_table, readable_lines
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.tasks import Task
+from attention_lab.tasks import Transduction
 
 
-def _trained(split: Any = "characters") -> TrainedModel[Task]:
+def _trained(split: Any = "characters") -> TrainedModel[Transduction]:
     tokenizer = Tokenizer.of(Notation(split), ["abc"])
-    return TrainedModel(Task(nn.Identity(), TransductionCodec(tokenizer, tokenizer)))
+    return TrainedModel(Transduction(nn.Identity(), TransductionCodec(tokenizer, tokenizer)))
 
 
 def test_predictions_control_no_terminal() -> None:

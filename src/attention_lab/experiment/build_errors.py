@@ -122,7 +122,8 @@ def _part_to_blame(
         named += [part for part, target in targets.items() if f".{target.rpartition('.')[2]}'" in str(error)]
         return next(iter(named), None)
     names = {target.rpartition(".")[2]: part for part, target in targets.items()}
-    called = re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
+    abstract = re.match(r"Can't instantiate abstract class (\w+)", str(cause))
+    called = abstract or re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
     if called and called[1] in names:
         return names[called[1]]
     heirs = [part for part, target in targets.items() if called and _constructor(target) == called[1]]

@@ -1,6 +1,6 @@
 """The base class of all models that generate a sequence: `p(y | x) = prod_t p(y_t | y_<t, x)`."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from attention_lab.models.parts.transformer_decoder import TransformerDecoder
 from attention_lab.special_symbols import BOS
 
 
-class TransductionModel(nn.Module):
+class TransductionModel(nn.Module, ABC):
     """An encoder, and a decoder that attends to what it returns.
 
     In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of

@@ -1,7 +1,7 @@
 """The base class of all tasks: optimiser, schedule, and checkpoints from which a model can be rebuilt."""
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,7 +29,7 @@ BatchT = TypeVar("BatchT")
 SplitName = Literal["validation", "test"]
 
 
-class Task(pl.LightningModule):
+class Task(pl.LightningModule, ABC):
     """A model, its training loss and its evaluation metrics.
 
     Args:
