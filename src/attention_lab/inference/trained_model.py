@@ -17,6 +17,7 @@ from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
+from attention_lab.tasks.errors.text_limit import GROWTH, MOST_TEXT
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_generation import SequenceGeneration
 
@@ -29,10 +30,6 @@ MOST_OUTPUTS = 1000
 _HYPOTHESES = 8 * BATCH  # in a batch
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
 _CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols
-MOST_TEXT = 1 << 26
-"""Most characters of all outputs together, besides `GROWTH` for each character of the inputs."""
-GROWTH = 100
-"""Longest output usual for a character, in characters; a model of sequences writes three symbols or fewer."""
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists

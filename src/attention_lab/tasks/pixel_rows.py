@@ -2,7 +2,7 @@
 
 from attention_lab.data.reading.codecs import SHADES
 
-_DARK = "▒▓█"
+_PAPER, _DARK = SHADES[0], SHADES[2:]
 _BLOCKS = " ▀▄█"  # nothing, the upper pixel, the lower one, both
 _MOST = 32
 
@@ -21,7 +21,7 @@ def console_lines(text: str) -> tuple[str, ...]:
     ('▄█', ' ▀')
     """
     rows = text.split(" ")
-    rows += ["·" * len(rows[0])] * (len(rows) % 2)
+    rows += [_PAPER * len(rows[0])] * (len(rows) % 2)
     pairs = zip(rows[::2], rows[1::2], strict=True)
     return tuple("".join(map(_block, upper, lower)) for upper, lower in pairs)
 

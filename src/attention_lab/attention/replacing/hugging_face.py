@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention
+from attention_lab.attention.recording.libraries.hugging_face import TRANSFORMERS
 from attention_lab.attention.replacing.attend import attend, reason_against
 from attention_lab.attention.replacing.calls import Call, Calls, without_values
 
@@ -22,7 +23,6 @@ _NAME = "attention_lab"
 _PROBE = "attention_lab_probe"
 _ADDED = "_added"
 """The end of the names for models whose masks are added to the scores."""
-_HOME = "transformers.modeling_utils"
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 """What modules call that use the attention interface."""
 
@@ -75,7 +75,7 @@ def outermost_models(model: nn.Module) -> list[Any]:
 
 def _kind() -> Any:
     """The class of the models of transformers; if that is not imported, a model has none."""
-    return getattr(sys.modules.get(_HOME), "PreTrainedModel", ())
+    return getattr(sys.modules.get(TRANSFORMERS), "PreTrainedModel", ())
 
 
 def _configs(models: list[Any]) -> list[Any]:
@@ -96,7 +96,7 @@ def _choose(models: list[Any], name: str) -> None:
         return
     _register()
     _share_configs(models)
-    logger = logging.getLogger(_HOME)  # which warns of models that cannot change: they are not found
+    logger = logging.getLogger(TRANSFORMERS)  # which warns of models that cannot change: they are not found
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -126,7 +126,7 @@ def _equal(config: Any, other: Any) -> bool:
 
 
 def _register() -> None:
-    functions: Any = sys.modules[_HOME]
+    functions: Any = sys.modules[TRANSFORMERS]
     masks: Any = sys.modules["transformers.masking_utils"]
     for name, function in ((_NAME, attend), (_PROBE, _probe)):
         for end, mask in (("", masks.sdpa_mask), (_ADDED, masks.eager_mask)):  # sdpa: boolean, True = attend
@@ -135,7 +135,7 @@ def _register() -> None:
 
 
 def _registered() -> _Registered:
-    if _HOME in sys.modules:
+    if TRANSFORMERS in sys.modules:
         _register()
     return _Registered()
 

@@ -1,4 +1,4 @@
-"""Limit the text of a test: a checkpoint from others may have symbols of thousands of characters."""
+"""Limit the text of tests and predictions: a checkpoint may have symbols of thousands of characters."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,9 @@ from attention_lab.errors import LabError
 from attention_lab.special_symbols import PAD
 
 MOST_TEXT = 1 << 26
-"""Most characters of a test's inputs, outputs and references together, besides `GROWTH` for each symbol."""
+"""Most characters of a test's inputs, outputs and references together, or of a prediction's outputs."""
 GROWTH = 100
+"""Characters allowed besides: for each symbol of a test, or for each character of a prediction's inputs."""
 
 
 class TextLimit:

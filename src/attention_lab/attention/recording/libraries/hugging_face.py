@@ -17,7 +17,8 @@ from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.unobserved import unseen
 from attention_lab.attention.recording.weights import KernelCall
 
-_HOME = "transformers.modeling_utils"
+TRANSFORMERS = "transformers.modeling_utils"
+"""The module of transformers that has its attention interface and the base class of its models."""
 REMEDY = "load the model with attn_implementation='sdpa' or 'eager'"
 
 
@@ -47,7 +48,7 @@ def asked() -> Asked | None:
 @contextmanager
 def watched_interface(session: Session) -> Iterator[None]:
     """Observe the calls of the attention interface of transformers, in this thread."""
-    home = sys.modules.get(_HOME)
+    home = sys.modules.get(TRANSFORMERS)
     interface = getattr(home, "AttentionInterface", None)
     name = "get_interface" if hasattr(interface, "get_interface") else "__getitem__"
     if interface is None or not hasattr(interface, name):
