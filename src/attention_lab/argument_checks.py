@@ -146,3 +146,13 @@ def option_types(made: Any) -> dict[str, Any]:
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
             break
     return found
+
+
+def wrong_types(made: Any, options: Mapping[str, Any]) -> dict[str, str]:
+    """What the options of a class or function whose type is wrong must be, in words, by their names."""
+    known = option_types(made)
+    return {
+        name: allowed
+        for name, value in options.items()
+        if name in known and (allowed := allowed_types(value, known[name]))
+    }

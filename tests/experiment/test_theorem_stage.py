@@ -85,7 +85,15 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
         (["experiment=scaling", "theorem.sizes=[8]"], "give two sizes or more"),
         (["experiment=conv_equivalence", "+theorem.paddings=[half]"], "half is unknown: choose valid"),
         (["experiment=conv_equivalence", "theorem.kernels=[0]"], "theorem.kernels must be at least 1, got 0"),
-        (["experiment=conv_equivalence", "theorem.sharpness=null"], "theorem.sharpness must be a number"),
+        (
+            ["experiment=conv_equivalence", "theorem.sharpness=null"],
+            "theorem.sharpness=null must be ",
+        ),
+        (
+            ["experiment=conv_equivalence", "theorem.kernels=abc"],
+            "theorem.kernels=abc must be a list of ",
+        ),
+        (["experiment=linear_recurrence", "theorem.length=2.5"], "theorem.length=2.5 must be a whole number"),
         (["experiment=hard_gradients", "theorem.samples=[4]"], "theorem.samples must contain 1"),
         (
             ["experiment=graph_equivalence", "theorem.edges=[1-8,abc]"],

@@ -12,7 +12,7 @@ from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from attention_lab.argument_checks import allowed_types, alternatives, option_types
+from attention_lab.argument_checks import allowed_types, alternatives, option_types, wrong_types
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import as_text
@@ -274,12 +274,9 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
 
 def _wrong_types(part: str, config: Mapping[str, Any], target: str) -> list[str]:
     """What each option of a wrong type must be, as its class is annotated."""
-    known = option_types(get_object(target))
-    return [
-        f"{part}.{name}={as_text(value)} must be {allowed}"
-        for name, value in lookup(config, *part.split(".")).items()
-        if name in known and (allowed := allowed_types(value, known[name]))
-    ]
+    options = lookup(config, *part.split("."))
+    wrong = wrong_types(get_object(target), options)
+    return [f"{part}.{name}={as_text(options[name])} must be {allowed}" for name, allowed in wrong.items()]
 
 
 def _not_measured(text: str) -> LabError | None:

@@ -1,6 +1,7 @@
 """The stage that tests a claim instead of training a model, without Lightning."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.argument_checks import wrong_types
+from attention_lab.commandline.overrides import as_text
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.writing import write_atomically
 from attention_lab.text_tables import number
@@ -32,7 +35,10 @@ def theorem(config: DictConfig) -> None:
         torch.set_num_threads(config.threads)
     OmegaConf.resolve(config.theorem)
     try:
-        claim = instantiate(config.theorem, _partial_=True, _convert_="all")()
+        bound = instantiate(config.theorem, _partial_=True, _convert_="all")
+        if hasattr(bound.func, "run"):
+            _check_types(bound)
+        claim = bound()
     except (InstantiationException, TypeError, ValueError) as error:
         raise LabError(f"theorem: {first_line(error)}") from None
     if not isinstance(claim, Theorem):
@@ -44,6 +50,12 @@ def theorem(config: DictConfig) -> None:
     _draw(finding, folder)
     if not finding.holds:
         raise LabError("the claim does not hold with these options: its criterion is not met")
+
+
+def _check_types(bound: partial[object]) -> None:
+    """Raise LabError if an option of a theorem has another type than its class is annotated with."""
+    for name, allowed in wrong_types(bound.func, bound.keywords).items():
+        raise LabError(f"theorem.{name}={as_text(bound.keywords[name])} must be {allowed}")
 
 
 def _show(finding: Finding, folder: Path) -> None:

@@ -14,6 +14,7 @@ from attention_lab.attention import Constant, Mechanism, MultiHead, recording
 from attention_lab.attention.positions import Quadratic
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
+from attention_lab.theorems.option_checks import check_list, check_pairs, check_tolerance
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Cells, Lines, Panel, Series
 
@@ -64,13 +65,20 @@ class ConvolutionEquivalence:
         sweep: Sequence[float] = (1, 2, 3, 4, 6, 8, 11, 14, 17, 20, 25, 30, 38, 46),
         tolerance: float = 1e-5,
     ) -> None:
+        if not paddings:
+            raise LabError("theorem.paddings=[]: give at least one")
         for padding in paddings:
             frame(padding, 1)
-        for kernel in kernels:
-            check_number("theorem.kernels", kernel, least=1, whole=True)
-        check_number("theorem.sharpness", sharpness)
-        if min(grid) < max(kernels):
-            raise LabError(f"theorem.grid={list(grid)} must be at least as large as the largest kernel")
+        check_list("kernels", kernels, least=1, whole=True)
+        check_pairs("channels", channels, "numbers of input and output channels, such as [[3,4]]")
+        check_list("channels", [number for pair in channels for number in pair], least=1, whole=True)
+        check_number("theorem.sharpness", sharpness, above=0)
+        check_list("sweep", sweep, above=0)
+        check_tolerance(tolerance)
+        if len(grid) != 2 or min(grid) < max(kernels):
+            raise LabError(
+                f"theorem.grid={list(grid)} must be two numbers, each at least as large as the largest kernel"
+            )
         self.kernels, self.paddings, self.channels, self.grid = kernels, paddings, channels, tuple(grid)
         self.sharpness, self.sweep, self.tolerance = sharpness, sweep, tolerance
 

@@ -12,6 +12,7 @@ from attention_lab.attention import Gumbel, Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
 from attention_lab.theorems.latent_key import Problem
+from attention_lab.theorems.option_checks import check_list
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Dot, Dots
 
@@ -117,6 +118,8 @@ class HardGradients:
             raise LabError("theorem: keys must be at least 2, size at least 1, repetitions at least 100")
         if 1 not in samples:
             raise LabError("theorem.samples must contain 1, with which the others are compared")
+        check_list("samples", samples, least=1, whole=True)
+        check_list("temperatures", temperatures, above=0)
         self.keys, self.size, self.repetitions = keys, size, repetitions
         self.samples, self.decay, self.entropy, self.temperatures = samples, decay, entropy, temperatures
 

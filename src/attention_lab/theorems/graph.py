@@ -8,6 +8,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from attention_lab.argument_checks import check_counts, check_number
 from attention_lab.attention import (
     Additive,
     Attention,
@@ -19,6 +20,7 @@ from attention_lab.attention import (
 )
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
+from attention_lab.theorems.option_checks import check_pairs, check_tolerance
 from attention_lab.viz import Heatmap, draw_heatmaps
 
 
@@ -75,8 +77,13 @@ class GraphEquivalence:
         self.names = sorted(
             {node for pair in self.pairs for node in pair}, key=lambda name: (len(name), name)
         )
-        if any(nodes < 1 or not 0 <= probability <= 1 for nodes, probability in random):
-            raise LabError("theorem.random: give pairs of nodes and probability, such as [[40,0.1]]")
+        check_pairs("random", random, "a number of nodes and a probability, such as [[40,0.1]]")
+        for nodes, probability in random:
+            check_number("theorem.random: a number of nodes", nodes, least=1, whole=True)
+            if not 0 <= probability <= 1:
+                raise LabError(f"theorem.random: a probability must be from 0 to 1, got {probability}")
+        check_counts("theorem", 1, size=size, heads=heads)
+        check_tolerance(tolerance)
         self.random = random
         self.size, self.heads, self.tolerance = size, heads, tolerance
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import (
     Attention,
     Boxcar,
@@ -18,8 +19,8 @@ from attention_lab.attention import (
     Score,
     leave_out_mask,
 )
-from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
+from attention_lab.theorems.option_checks import check_list, check_tolerance
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Lines, Series
 
@@ -70,8 +71,10 @@ class KernelEquivalence:
         tolerance: float = 1e-10,
         pairs: dict[str, Pair] | None = None,
     ) -> None:
-        if min(samples, queries, *features) < 1 or min(widths) <= 0:
-            raise LabError("theorem: samples, queries and features must be at least 1, widths above 0")
+        check_counts("theorem", 1, samples=samples, queries=queries)
+        check_list("widths", widths, above=0)
+        check_list("features", features, least=1, whole=True)
+        check_tolerance(tolerance)
         self.samples, self.queries = samples, queries
         self.widths, self.features, self.tolerance = widths, features, tolerance
         self.pairs = PAIRS if pairs is None else pairs

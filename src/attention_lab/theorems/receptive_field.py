@@ -16,6 +16,7 @@ from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.recurrent_cells import LateLSTM
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
+from attention_lab.theorems.option_checks import check_list
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Cells, Lines, Series
 
@@ -72,10 +73,9 @@ class ReceptiveField:
         size: int = 8,
         mechanism: Mechanism | None = None,
     ) -> None:
-        if min(distances) < 1 or depths < 1 or width < 1 or size < 2 or size % 2:
-            raise LabError(
-                "theorem: distances, depths and width must be at least 1, size even and at least 2"
-            )
+        check_list("distances", distances, least=1, whole=True)
+        if depths < 1 or width < 1 or size < 2 or size % 2:
+            raise LabError("theorem: depths and width must be at least 1, size even and at least 2")
         if kernel_size < 3 or kernel_size % 2 == 0:
             raise LabError(f"theorem.kernel_size={kernel_size} must be odd and at least 3")
         self.distances, self.depths = distances, depths
