@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from rich.text import Text
 
 SMALL = {
-    "conv_equivalence": ["theorem.kernels=[2]", "theorem.grid=[4,4]", "+theorem.sweep=[1,8]"],
+    "conv_equivalence": ["theorem.kernels=[2]", "theorem.grid=[4,4]", "theorem.sweep=[1,8]"],
     "scaling": ["theorem.sizes=[4,256]", "theorem.draws=200"],
     "linear_recurrence": ["theorem.length=10", "theorem.lengths=[4,8]"],
     "graph_equivalence": ["theorem.random=[[5,0.5]]"],
@@ -22,7 +22,7 @@ SMALL = {
         "theorem.hidden_size=12",
         "theorem.others=[]",
         "theorem.steps=60",
-        "+theorem.learning_rate=0.05",
+        "theorem.learning_rate=0.05",
     ],
     "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
 }
@@ -83,7 +83,7 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
         (["stage=theorem"], "choose experiment=conv_equivalence, early_information, graph"),
         (["experiment=receptive_field", "theorem.kernel_size=4"], "theorem.kernel_size=4 must be odd"),
         (["experiment=scaling", "theorem.sizes=[8]"], "give two sizes or more"),
-        (["experiment=conv_equivalence", "+theorem.paddings=[half]"], "half is unknown: choose valid"),
+        (["experiment=conv_equivalence", "theorem.paddings=[half]"], "half is unknown: choose valid"),
         (["experiment=conv_equivalence", "theorem.kernels=[0]"], "theorem.kernels must be at least 1, got 0"),
         (
             ["experiment=conv_equivalence", "theorem.sharpness=null"],

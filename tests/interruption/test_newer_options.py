@@ -33,6 +33,25 @@ def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
         check_same_options(tmp_path, new)
 
 
+def test_an_option_that_older_runs_did_not_list_may_be_as_it_was(tmp_path: Path) -> None:
+    schedule = {"_target_": "attention_lab.tasks.schedules.cosine", "warmup": 0.05}
+    task = {"_target_": "attention_lab.tasks.NodeClassification"}
+    trainer = {"_target_": "b.Trainer"}
+    (tmp_path / "config.yaml").write_text(
+        json.dumps({"schedule": schedule, "task": task, "trainer": trainer})
+    )
+
+    def now(final: float, smoothing: float) -> dict[str, Any]:
+        parts = {"schedule": {**schedule, "final": final}, "task": {**task, "label_smoothing": smoothing}}
+        return {**parts, "trainer": trainer}
+
+    check_same_options(tmp_path, now(0.01, 0.0))
+    with pytest.raises(LabError, match=r"has schedule.final=0.01, not 0.1: leave that option as it was"):
+        check_same_options(tmp_path, now(0.1, 0.0))
+    with pytest.raises(LabError, match=r"has task.label_smoothing=0.0, not 0.1: leave that option as it was"):
+        check_same_options(tmp_path, now(0.01, 0.1))
+
+
 def test_a_run_whose_folder_has_moved_has_the_same_options(tmp_path: Path) -> None:
     def options(folder: str) -> dict[str, Any]:
         best = {"dirpath": f"{folder}/checkpoints"}

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.commandline.overrides import options_given, parse_overrides
-from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED
+from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED, UNLISTED
 from attention_lab.console_text import console_message, printable
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
@@ -122,11 +122,12 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
         raise LabError(f"{file} is not the configuration of a training run")
     before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
-        if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
+        was = before.get(key, UNLISTED.get(key))
+        if was != now.get(key) and not key.startswith(MAY_CHANGE):
             newer = key.startswith("data.") and key not in before and key not in given
             if newer and not now[key] and str(before.get("data._target_")).startswith("attention_lab."):
                 continue
-            option, old, new = (printable(str(one), 200) for one in (key, before.get(key), now.get(key)))
+            option, old, new = (printable(str(one), 200) for one in (key, was, now.get(key)))
             raise LabError(
                 f"resume: the run in {short_path(folder)} has {option}={old}, not {new}: leave that option "
                 "as it was, or start another run from its weights with ckpt_path=..."
