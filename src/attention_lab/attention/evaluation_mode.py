@@ -1,8 +1,7 @@
-"""Run a module temporarily in evaluation mode, on any inputs."""
+"""Run a module temporarily in evaluation mode."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from torch import nn
 
@@ -17,10 +16,3 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def arguments_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments by position and by name: those in a tuple, those in a mapping, or else a single one."""
-    if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):
-        return (), {name: inputs[name] for name in inputs}
-    return inputs if isinstance(inputs, tuple) else (inputs,), {}

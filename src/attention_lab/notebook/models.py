@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
-from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
+from attention_lab.attention.evaluation_mode import evaluation_mode
+from attention_lab.attention.recording.call_arguments import arguments_of
 from attention_lab.notebook.matching import Labels, Side, labels_of_examples
 
 _SOURCE, _TARGET = "input_ids", ("decoder_input_ids", "labels")

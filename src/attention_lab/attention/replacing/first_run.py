@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attention_lab.attention.evaluation_mode import arguments_of, evaluation_mode
+from attention_lab.attention.evaluation_mode import evaluation_mode
+from attention_lab.attention.recording.call_arguments import arguments_of
 from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.replacing import hugging_face, scaled_dot_product_calls
 from attention_lab.attention.replacing.calls import Calls

@@ -1,0 +1,31 @@
+"""The arguments with which a model is called on the inputs that a user gives."""
+
+from collections import UserDict, namedtuple
+from typing import Any
+
+import pytest
+import torch
+
+from attention_lab.attention.recording.call_arguments import arguments_of
+
+X, Y = torch.ones(2), torch.zeros(2)
+Pair = namedtuple("Pair", ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "positional", "named"),
+    [
+        (X, (X,), {}),
+        (None, (None,), {}),
+        ("text", ("text",), {}),
+        ([X, Y], ([X, Y],), {}),
+        ((X, Y), (X, Y), {}),
+        (Pair(X, Y), (X, Y), {}),
+        ((), (), {}),
+        ({"x": X, "y": Y}, (), {"x": X, "y": Y}),
+        (UserDict(x=X), (), {"x": X}),
+    ],
+    ids=["tensor", "none", "text", "list", "tuple", "named tuple", "nothing", "dict", "user dict"],
+)
+def test_inputs_become_arguments(inputs: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+    assert arguments_of(inputs) == (positional, named)
