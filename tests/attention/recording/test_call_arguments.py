@@ -1,6 +1,7 @@
 """The arguments with which a model is called on the inputs that a user gives."""
 
 from collections import UserDict, namedtuple
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,19 @@ from attention_lab.attention.recording.call_arguments import arguments_of
 
 X, Y = torch.ones(2), torch.zeros(2)
 Pair = namedtuple("Pair", ["x", "y"])
+
+
+class Columns:
+    """Columns by name; iteration gives rows."""
+
+    def keys(self) -> list[str]:
+        return ["x"]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from X
+
+    def __getitem__(self, name: str) -> Any:
+        return {"x": X}[name]
 
 
 @pytest.mark.parametrize(
@@ -24,8 +38,9 @@ Pair = namedtuple("Pair", ["x", "y"])
         ((), (), {}),
         ({"x": X, "y": Y}, (), {"x": X, "y": Y}),
         (UserDict(x=X), (), {"x": X}),
+        (Columns(), (), {"x": X}),
     ],
-    ids=["tensor", "none", "text", "list", "tuple", "named tuple", "nothing", "dict", "user dict"],
+    ids=["tensor", "none", "text", "list", "tuple", "named tuple", "nothing", "dict", "user dict", "keys"],
 )
 def test_inputs_become_arguments(inputs: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
     assert arguments_of(inputs) == (positional, named)
