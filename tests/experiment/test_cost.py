@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attention_lab.experiment import cost
-from attention_lab.experiment.cost import MEGABYTE
+from attention_lab.experiment.cost import MEBIBYTE
 
 CPU = torch.device("cpu")
 
@@ -17,20 +17,20 @@ def _peak_of(numbers: int, before: float) -> float:
     torch.ones(numbers)  # is given back at once
     peak = cost._resident("VmHWM")
     assert peak is not None
-    return (peak - before) / MEGABYTE
+    return (peak - before) / MEBIBYTE
 
 
 def test_the_peak_is_that_since_it_was_begun_anew() -> None:
     before = cost._other_memory(CPU, 0.0)
     if before is None:
         pytest.skip("this system does not let a process forget its peak")
-    assert 60 < _peak_of(16 * MEGABYTE, before) < 100
+    assert 60 < _peak_of(16 * MEBIBYTE, before) < 100
     before = cost._other_memory(CPU, 0.0)
     assert before is not None
-    assert _peak_of(MEGABYTE, before) < 30
-    held = cost._other_memory(CPU, 10.0 * MEGABYTE)
+    assert _peak_of(MEBIBYTE, before) < 30
+    held = cost._other_memory(CPU, 10.0 * MEBIBYTE)
     assert held is not None
-    assert held == pytest.approx(before - 10 * MEGABYTE, abs=5 * MEGABYTE)
+    assert held == pytest.approx(before - 10 * MEBIBYTE, abs=5 * MEBIBYTE)
 
 
 def test_where_nothing_is_told_nothing_is_said(monkeypatch, tmp_path) -> None:
@@ -88,11 +88,11 @@ def test_what_a_validation_loads_is_not_memory_of_training(monkeypatch) -> None:
         for index in range(2):
             trainer.global_step += 1
             one.on_train_batch_start(trainer, module, None, index)
-            torch.ones(5 * MEGABYTE)  # 20 MiB that a step needs
+            torch.ones(5 * MEBIBYTE)  # 20 MiB that a step needs
             one.on_train_batch_end(trainer, module)
         one.on_validation_start(trainer, module)
         if epoch == 0:
-            kept.append(torch.ones(32 * MEGABYTE))  # 128 MiB that stay in use, as those of a library
+            kept.append(torch.ones(32 * MEBIBYTE))  # 128 MiB that stay in use, as those of a library
         one.on_validation_end(trainer, module)
     assert len(collections) == 1, "it takes 0.3 s, much longer than an epoch of kernel regression"
     if one.before is None and one.peak is None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-MEGABYTE = 2**20
+MEBIBYTE = 2**20
 _PROCESS = Path("/proc/self")
 
 
@@ -70,13 +70,13 @@ class Cost(pl.Callback):
         self.total_seconds += time.perf_counter() - self.start
 
     def metrics(self, device: torch.device) -> dict[str, float]:
-        """`fit/steps_per_second` and `fit/peak_memory_mb`, if they could be measured."""
+        """`fit/steps_per_second` and, in MiB, `fit/peak_memory_mb`, if they could be measured."""
         if not self.steps:
             return {}
         found = {"fit/steps_per_second": self.steps / self.seconds}
         peak = self._peak(device)
         if peak is not None:
-            found["fit/peak_memory_mb"] = peak / MEGABYTE
+            found["fit/peak_memory_mb"] = peak / MEBIBYTE
         return found
 
     def _peak(self, device: torch.device) -> float | None:
