@@ -28,10 +28,16 @@ def test_every_part_is_in_the_configuration() -> None:
     assert listed - set(config) == set()
     known = dict(flatten(config))
     assert set(config_parts.HPARAMS_HIDDEN) - set(known) == set()
-    assert set(config_parts.UNLISTED) - set(known) == set()
     named = (*config_parts.MAY_CHANGE, *config_parts.DISPLAY_ONLY)
     assert all(any(path.startswith(key) for path in known) for key in named)
     assert set(config_parts.INDIFFERENT) - {"launcher"} - set(config) == set()
+
+
+def test_options_that_older_runs_do_not_list_have_the_values_of_conf() -> None:
+    """So the same command continues such a run."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        known = dict(flatten(OmegaConf.to_container(compose("config", ["model=graph"]), resolve=False)))
+    assert {key: known[key] for key in config_parts.UNLISTED} == config_parts.UNLISTED
 
 
 @pytest.mark.parametrize("group", config_parts.GROUPS)

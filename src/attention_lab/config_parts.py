@@ -30,7 +30,7 @@ RESUMED = (SEED, "ckpt_path", *DECISIVE)
 """The parts that must be the same when a run is resumed."""
 MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
 """Options within `RESUMED` that may differ nevertheless."""
-UNLISTED = {"schedule.final": 0.01, "task.label_smoothing": 0.0}
+UNLISTED = {"model.norm": "pre", "schedule.final": 0.01, "task.label_smoothing": 0.0}
 """Options within `RESUMED` that the configurations of older runs may not list, and what they are there."""
 HPARAMS = (SEED, *TRAINED, "task", *OPTIMIZATION, "trainer")
 """The parts shown in the HPARAMS tab."""

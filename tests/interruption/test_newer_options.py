@@ -9,7 +9,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from attention_lab.config_parts import MECHANISM
 from attention_lab.errors import LabError
+from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.interruption import resume
 from attention_lab.interruption.resume import check_same_options
 
@@ -33,23 +35,36 @@ def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
         check_same_options(tmp_path, new)
 
 
-def test_an_option_that_older_runs_did_not_list_may_be_as_it_was(tmp_path: Path) -> None:
-    schedule = {"_target_": "attention_lab.tasks.schedules.cosine", "warmup": 0.05}
-    task = {"_target_": "attention_lab.tasks.NodeClassification"}
-    trainer = {"_target_": "b.Trainer"}
-    (tmp_path / "config.yaml").write_text(
-        json.dumps({"schedule": schedule, "task": task, "trainer": trainer})
-    )
+def test_options_that_older_runs_did_not_list_may_be_as_they_were(tmp_path: Path) -> None:
+    old: dict[str, dict[str, Any]] = {
+        "model": {"_target_": "attention_lab.models.GraphClassifier"},
+        "schedule": {"_target_": "attention_lab.tasks.schedules.cosine"},
+        "task": {"_target_": "attention_lab.tasks.NodeClassification"},
+        "trainer": {"_target_": "b.Trainer"},
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(old))
+    options: list[tuple[str, str, Any, Any]] = [
+        ("model", "norm", "pre", "post"),
+        ("schedule", "final", 0.01, 0.1),
+        ("task", "label_smoothing", 0.0, 0.1),
+    ]
+    new = old | {part: {**old[part], option: was} for part, option, was, _ in options}
+    check_same_options(tmp_path, new)
+    for part, option, was, other in options:
+        message = rf"has {part}\.{option}={was}, not {other}: leave that option as it was"
+        with pytest.raises(LabError, match=message):
+            check_same_options(tmp_path, new | {part: {**old[part], option: other}})
 
-    def now(final: float, smoothing: float) -> dict[str, Any]:
-        parts = {"schedule": {**schedule, "final": final}, "task": {**task, "label_smoothing": smoothing}}
-        return {**parts, "trainer": trainer}
 
-    check_same_options(tmp_path, now(0.01, 0.0))
-    with pytest.raises(LabError, match=r"has schedule.final=0.01, not 0.1: leave that option as it was"):
-        check_same_options(tmp_path, now(0.1, 0.0))
-    with pytest.raises(LabError, match=r"has task.label_smoothing=0.0, not 0.1: leave that option as it was"):
-        check_same_options(tmp_path, now(0.01, 0.1))
+def test_a_checkpoint_of_an_older_run_has_the_same_model() -> None:
+    model = {"_target_": "attention_lab.models.Transformer", "layers": 2}
+    config = {"model": model, **{part: {} for part in MECHANISM}}
+    old: dict[str, Any] = {"config": config, "codec": {}, "sizes": {}}
+    new = {**old, "config": {**config, "model": {**model, "norm": "pre"}}}
+    check_same_model(Path("old.ckpt"), old, new)
+    new["config"]["model"]["norm"] = "post"
+    with pytest.raises(LabError, match=r"differs in its model: it has model\.norm=pre, not post; "):
+        check_same_model(Path("old.ckpt"), old, new)
 
 
 def test_a_run_whose_folder_has_moved_has_the_same_options(tmp_path: Path) -> None:
