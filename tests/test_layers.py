@@ -1,6 +1,7 @@
 """The subpackages of the package and the directions of their imports, as in CONTRIBUTING.md."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -211,6 +212,12 @@ def test_formulas_are_plain_text_which_every_reader_shows() -> None:
         for path in PACKAGE.rglob("*.py")
         if "math::" in (text := path.read_text("utf-8")) or ":math:" in text
     ]
+
+
+def test_examples_are_shown_as_code() -> None:
+    """The site shows the lines directly below `Example:` as prose, run together."""
+    begin = re.compile(r"^ *(For e|E)xamples?:\n(?!\n)", re.MULTILINE)
+    assert not [path for path in PACKAGE.rglob("*.py") if begin.search(path.read_text("utf-8"))]
 
 
 def test_no_folder_is_crowded() -> None:

@@ -41,7 +41,8 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
     Type checkers, editors and `help` show the options with their types and defaults.
 
-    Example:
+    For example:
+
         class Model(nn.Module):
             @options_of(ModelSpec)
             def __init__(self, mechanism: Mechanism, spec: ModelSpec) -> None: ...

@@ -29,7 +29,8 @@ class MultiheadAttention(nn.MultiheadAttention):
     Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would
     bypass it, is not used.
 
-    Example:
+    For example:
+
         layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
         layer.self_attn = MultiheadAttention.from_torch(layer.self_attn)
 

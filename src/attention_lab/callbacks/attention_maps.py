@@ -51,7 +51,8 @@ class AttentionMaps(pl.Callback):
     validation, together with measures and outputs; other loggers (Weights & Biases, MLflow) get the same
     pictures and measures.
 
-    Example:
+    For example:
+
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = [tokenizer.convert_ids_to_tokens(ids) for ids in batch["input_ids"]]
         pl.Trainer(callbacks=[AttentionMaps(batch, labels=labels)])

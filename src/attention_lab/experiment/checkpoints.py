@@ -37,7 +37,8 @@ def load(
     options, such as the number of beams, are those of the first one's task. If only some of the models write
     from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
 
-    Example:
+    For example:
+
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
         model.predict(["attention"])  # ["AH T EH N SH AH N"]
 

@@ -19,7 +19,8 @@ WEIGHTS = f"model{SUFFIX}"
 def pretrained(model: str | Path, allow: Sequence[str] = ()) -> TrainedModel[SequencePredictor]:
     """Load a model that comes with the package, or one that `TrainedModel.export` wrote; needs no Lightning.
 
-    Example:
+    For example:
+
         model = attention_lab.pretrained("g2p-english")
         model.predict(["hello"])  # ["HH AH L OW"]
 

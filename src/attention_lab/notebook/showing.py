@@ -41,7 +41,8 @@ def show(
     The view is that of the Attention tab. It runs in a sandbox and loads nothing. A warning counts weights
     that are NaN or infinite, which are not drawn as 0.
 
-    Example:
+    For example:
+
         attention_lab.show(weights, ["the", "cat"], ["die", "Katze"])  # [heads, queries, keys]
         with attention_lab.recording(model) as weights:
             model(batch)

@@ -44,7 +44,8 @@ def recording(
 ) -> Iterator[Recording]:
     """Record the weights of all attentions in any model.
 
-    Example:
+    For example:
+
         with recording(model) as weights:
             model(batch)
         weights["encoder.layers.0.attention"]  # [B, H, Q, K]

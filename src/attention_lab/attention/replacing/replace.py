@@ -50,7 +50,8 @@ def replace_attention(
 ) -> dict[str, Attention]:
     """Put a mechanism in place of each attention of a model, which keeps everything else, also its weights.
 
-    Example:
+    For example:
+
         replace_attention(model, Mechanism(ScaledDot, normalizer=Entmax15))
 
     This replaces `softmax(score(query, key), mask) value` in each `torch.nn.MultiheadAttention`, in each

@@ -47,7 +47,8 @@ def show_heatmaps(
     Colours go from 0 (or the smallest value, if it is negative) to the largest value. NaN and infinite cells
     are magenta. If there are too many labels, only some are shown. pyplot is not used.
 
-    Example:
+    For example:
+
         show_heatmaps(weights, "Keys", "Queries", titles=["Head 1", "Head 2"], figsize=(5, 2.5), cmap="Reds")
 
     Args:
