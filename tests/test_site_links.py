@@ -1,11 +1,11 @@
-"""On the site of the documentation, arXiv numbers are links."""
+"""On the site of the documentation, arXiv numbers and names of classes are links."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 
-HOOK = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "paper_links.py"))
+HOOK = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "site_links.py"))
 LINK = '<a href="https://arxiv.org/abs/1706.03762">1706.03762</a>'
 
 
@@ -35,3 +35,12 @@ def test_arxiv_numbers_become_links(html: str, linked: str) -> None:
 )
 def test_other_text_stays_as_it_is(html: str) -> None:
     assert HOOK["on_page_content"](html) == html
+
+
+def test_a_name_becomes_a_link_to_its_description_on_the_page() -> None:
+    headings = '<h3 id="a.specs.ToySpec">ToySpec</h3><h3 id="a.One">One</h3><h3 id="b.One">One</h3>'
+    links = '<a href="#a.specs.ToySpec"><code>ToySpec</code></a>'
+    other = "see <code>One</code>, see <code>Absent</code>, <code>ToySpec</code>"
+    assert HOOK["on_page_content"](f"{headings}see <code>ToySpec</code>, {other}") == (
+        f"{headings}see {links}, {other}"
+    )
