@@ -76,6 +76,15 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
     assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
 
 
+def test_an_infinite_number_is_null_in_the_file(command) -> None:
+    """All gradients are zero at this temperature, and so is the standard error."""
+    options = ["theorem.temperatures=[1e30]", "theorem.repetitions=200"]
+    run = command("experiment=hard_gradients", *options)
+    text = (run.folder / "finding.json").read_text(encoding="utf-8")
+    row = json.loads(text, parse_constant=pytest.fail)["rows"][-1]
+    assert (row[0], *row[2:]) == ("Gumbel, T = 1e+30", 0.0, None, 0.0)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),

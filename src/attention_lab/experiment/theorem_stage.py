@@ -1,6 +1,7 @@
 """The stage that tests a claim instead of training a model, without Lightning."""
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def theorem(config: DictConfig) -> None:
         raise LabError(f"theorem._target_={config.theorem._target_} is not a theorem: it has no run(seed)")
     folder = Path(HydraConfig.get().runtime.output_dir)
     finding = claim.run(config.seed)
-    write_atomically(folder / FILE, json.dumps(_as_json(finding), indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / FILE, _as_json(finding) + "\n")
     _show(finding, folder)
     _draw(finding, folder)
     if not finding.holds:
@@ -94,8 +95,12 @@ def _text(cell: Cell) -> str:
     return number(cell) if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
 
 
-def _as_json(finding: Finding) -> dict[str, object]:
-    """The finding as JSON values, with file names in place of figures."""
+def _as_json(finding: Finding) -> str:
+    """The finding as JSON: null for a number that is NaN or infinite, file names for figures."""
     kept = finding._asdict()
+    kept["rows"] = [
+        [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
+        for row in finding.rows
+    ]
     kept["figures"] = [f"{figure.name}.png" for figure in finding.figures]
-    return kept
+    return json.dumps(kept, indent=2, ensure_ascii=False, allow_nan=False)

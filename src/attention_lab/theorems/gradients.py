@@ -43,6 +43,11 @@ class Estimate(NamedTuple):
     samples: int
     kind: int
 
+    @property
+    def in_errors(self) -> float:
+        """The bias in standard errors; infinite if all estimates are the same, as at a high temperature."""
+        return self.bias / self.error if self.error else math.inf
+
 
 class Estimates(NamedTuple):
     """All compared estimates.
@@ -129,7 +134,7 @@ class HardGradients:
             found = self._estimates(Problem(self.keys, self.size))
         single = found.single
         rows: list[list[Cell]] = [
-            [one.name, one.bias, one.error, one.bias / one.error, one.variance / single.variance]
+            [one.name, one.bias, one.error, one.in_errors, one.variance / single.variance]
             for one in found.every
         ]
         return Finding(
