@@ -4,7 +4,7 @@ import re
 
 _NUMBER = re.compile(r"(?<![\w./-])\d\d(?:0[1-9]|1[0-2])\.\d{4,5}(?![\w/-]|\.\w)(?![^<>]*(?:>|</a>))")
 """An arXiv number in text: neither part of a longer number or path, nor in a tag, nor in a link."""
-_SEE = re.compile(r"(?<=\bsee )<code>(\w+)</code>")
+_SEE = re.compile(r"(\bsee\s+)<code>(\w+)</code>", re.IGNORECASE)
 
 
 def on_page_content(html: str, **_: object) -> str:
@@ -18,5 +18,6 @@ def on_page_content(html: str, **_: object) -> str:
 
 
 def _linked(found: re.Match[str], html: str) -> str:
-    anchors = set(re.findall(rf'\bid="([\w.]+\.{found[1]})"', html))
-    return f'<a href="#{anchors.pop()}">{found[0]}</a>' if len(anchors) == 1 else found[0]
+    see, name = found.groups()
+    anchors = set(re.findall(rf'\bid="([\w.]+\.{name})"', html))
+    return f'{see}<a href="#{anchors.pop()}"><code>{name}</code></a>' if len(anchors) == 1 else found[0]

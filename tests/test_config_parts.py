@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -33,11 +34,17 @@ def test_every_part_is_in_the_configuration() -> None:
     assert set(config_parts.INDIFFERENT) - {"launcher"} - set(config) == set()
 
 
-def test_options_that_older_runs_do_not_list_have_the_values_of_conf() -> None:
-    """So the same command continues such a run."""
+@pytest.mark.parametrize("model", ["multihead", "transformer", "lm", "graph"])
+def test_options_that_older_runs_do_not_list_have_the_values_of_conf(model: str) -> None:
+    """So the same command continues such a run, and is the same setting."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        known = dict(flatten(OmegaConf.to_container(compose("config", ["model=graph"]), resolve=False)))
-    assert {key: known[key] for key in config_parts.UNLISTED} == config_parts.UNLISTED
+        config: Any = OmegaConf.to_container(compose("config", [f"model={model}"]), resolve=False)
+    for part, option in (("model", "norm"), ("schedule", "final"), ("task", "label_smoothing")):
+        older = {name: value for name, value in config[part].items() if name != option}
+        if part != "task" or model == "graph":
+            assert config_parts.completed(older) == config[part] != older
+    own = {"_target_": "mine.Model"}
+    assert config_parts.completed(own) == own
 
 
 @pytest.mark.parametrize("group", config_parts.GROUPS)

@@ -41,6 +41,6 @@ def test_a_name_becomes_a_link_to_its_description_on_the_page() -> None:
     headings = '<h3 id="a.specs.ToySpec">ToySpec</h3><h3 id="a.One">One</h3><h3 id="b.One">One</h3>'
     links = '<a href="#a.specs.ToySpec"><code>ToySpec</code></a>'
     other = "see <code>One</code>, see <code>Absent</code>, <code>ToySpec</code>"
-    assert HOOK["on_page_content"](f"{headings}see <code>ToySpec</code>, {other}") == (
-        f"{headings}see {links}, {other}"
-    )
+    for see in ("see ", "See ", "see\n"):
+        html = f"{headings}{see}<code>ToySpec</code>, {other}"
+        assert HOOK["on_page_content"](html) == f"{headings}{see}{links}, {other}"

@@ -149,7 +149,12 @@ def option_types(made: Any) -> dict[str, Any]:
 
 
 def wrong_types(made: Any, options: Mapping[str, Any]) -> dict[str, str]:
-    """What the options of a class or function whose type is wrong must be, in words, by their names."""
+    """What each option whose value has the wrong type must be, in words, by its name.
+
+    Args:
+        made: the class or function that takes the options.
+        options: their values, by name.
+    """
     known = option_types(made)
     return {
         name: allowed

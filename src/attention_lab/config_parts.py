@@ -1,5 +1,8 @@
 """Lists of a configuration's parts, by purpose; no other file repeats them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from attention_lab.sizes import KIND_OF_DATA
 
 SEED = "seed"
@@ -30,8 +33,15 @@ RESUMED = (SEED, "ckpt_path", *DECISIVE)
 """The parts that must be the same when a run is resumed."""
 MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
 """Options within `RESUMED` that may differ nevertheless."""
-UNLISTED = {"model.norm": "pre", "schedule.final": 0.01, "task.label_smoothing": 0.0}
-"""Options within `RESUMED` that the configurations of older runs may not list, and what they are there."""
+_UNLISTED: Mapping[object, Mapping[str, Any]] = {
+    "attention_lab.models.MultiHeadClassifier": {"norm": "pre"},
+    "attention_lab.models.Transformer": {"norm": "pre"},
+    "attention_lab.models.LanguageModel": {"norm": "pre"},
+    "attention_lab.models.GraphClassifier": {"norm": "pre"},
+    "attention_lab.tasks.NodeClassification": {"label_smoothing": 0.0},
+    "attention_lab.tasks.schedules.cosine": {"final": 0.01},
+}
+"""Options that the configurations of older runs may not list, and what they are there, by the class."""
 HPARAMS = (SEED, *TRAINED, "task", *OPTIMIZATION, "trainer")
 """The parts shown in the HPARAMS tab."""
 HPARAMS_HIDDEN = tuple(f"{part}.{key}" for part, key in KIND_OF_DATA.items())
@@ -47,3 +57,10 @@ GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 def affects_results(key: str) -> bool:
     """Whether the option of this dotted path, or this group, may affect the results of a run."""
     return key.split(".")[0] not in INDIFFERENT and ".".join(key.split(".")[:2]) not in DISPLAY_ONLY
+
+
+def completed(part: Any) -> Any:
+    """A part of the configuration of a run, with the options that it does not list because it is older."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("_target_"), str):
+        return part
+    return {**_UNLISTED.get(part["_target_"], {}), **part}

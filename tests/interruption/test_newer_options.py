@@ -14,6 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.interruption import resume
 from attention_lab.interruption.resume import check_same_options
+from attention_lab.runs.run_folder import Job
 
 
 def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
@@ -54,6 +55,19 @@ def test_options_that_older_runs_did_not_list_may_be_as_they_were(tmp_path: Path
         message = rf"has {part}\.{option}={was}, not {other}: leave that option as it was"
         with pytest.raises(LabError, match=message):
             check_same_options(tmp_path, new | {part: {**old[part], option: other}})
+
+
+def test_an_older_run_is_the_same_setting() -> None:
+    """A leaderboard does not split it from a newer run with the default."""
+    older = {"model": {"_target_": "attention_lab.models.Transformer"}, "seed": 1}
+    newer: dict[str, Any] = {"model": {**older["model"], "norm": "pre"}, "seed": 1}
+
+    def options(config: dict[str, Any]) -> dict[str, Any]:
+        return Job(Path("run"), {}, {}, config, {}, None, "1").options
+
+    assert options(older) == options(newer)
+    newer["model"]["norm"] = "post"
+    assert options(older) != options(newer)
 
 
 def test_a_checkpoint_of_an_older_run_has_the_same_model() -> None:

@@ -257,6 +257,7 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         lambda: KernelEquivalence(widths=(1.0, 0.0)),
         lambda: LinearRecurrence(lengths=(64, 0)),
         lambda: LinearRecurrence(batch=0),
+        lambda: LinearRecurrence(lengths=()),
         lambda: LinearRecurrence(tolerance=0.0),
         lambda: ReceptiveField(kernel_size=1),
         lambda: ReceptiveField(kernel_size=4),

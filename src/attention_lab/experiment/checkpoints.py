@@ -10,7 +10,7 @@ from hydra.errors import InstantiationException
 from torch import Tensor
 
 from attention_lab.commandline.option_paths import flatten
-from attention_lab.config_parts import MECHANISM, UNLISTED
+from attention_lab.config_parts import MECHANISM, completed
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.data.reading.codecs import Codec, TransductionCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
@@ -175,8 +175,10 @@ def _tags(codec: Codec) -> list[int]:
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
     """Raise LabError if the checkpoint has another model or other symbols."""
     try:
-        parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
-        parts = {part: (_completed(part, before, now), now) for part, (before, now) in parts.items()}
+        parts = {
+            part: (completed(kept["config"][part]), completed(new["config"][part]))
+            for part in ("model", *MECHANISM)
+        }
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
         same = {part: bool(before == now) for part, (before, now) in parts.items()}
     except BAD_VALUE_ERRORS:
@@ -188,12 +190,6 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
                 f"{_first_difference(part, *parts[part])}; to continue from it, give the options it was "
                 "trained with"
             )
-
-
-def _completed(part: str, before: Config, now: Config) -> Config:
-    """The options of a part in a checkpoint, with those that it does not list because it is older."""
-    unlisted = {name: UNLISTED[f"{part}.{name}"] for name in now if f"{part}.{name}" in UNLISTED}
-    return {**unlisted, **before}
 
 
 def _first_difference(part: str, before: object, now: object) -> str:

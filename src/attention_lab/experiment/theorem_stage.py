@@ -54,7 +54,7 @@ def theorem(config: DictConfig) -> None:
 
 
 def _check_types(bound: partial[object]) -> None:
-    """Raise LabError if an option of a theorem has another type than its class is annotated with."""
+    """Raise LabError if an option of a theorem does not have the type that its class annotates."""
     for name, allowed in wrong_types(bound.func, bound.keywords).items():
         raise LabError(f"theorem.{name}={as_text(bound.keywords[name])} must be {allowed}")
 

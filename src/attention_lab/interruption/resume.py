@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.commandline.overrides import options_given, parse_overrides
-from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED, UNLISTED
+from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED, completed
 from attention_lab.console_text import console_message, printable
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
@@ -122,7 +122,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
         raise LabError(f"{file} is not the configuration of a training run")
     before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
-        was = before.get(key, UNLISTED.get(key))
+        was = before.get(key)
         if was != now.get(key) and not key.startswith(MAY_CHANGE):
             newer = key.startswith("data.") and key not in before and key not in given
             if newer and not now[key] and str(before.get("data._target_")).startswith("attention_lab."):
@@ -136,7 +136,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
 
 def _training_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options that affect training, by dotted path; the run's own folder is replaced by a dot."""
-    found = dict(flatten({part: config.get(part) for part in RESUMED}))
+    found = dict(flatten({part: completed(config.get(part)) for part in RESUMED}))
     return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
-from attention_lab.config_parts import DECISIVE, SEED, affects_results
+from attention_lab.config_parts import DECISIVE, SEED, affects_results, completed
 from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
@@ -108,7 +108,7 @@ class Job:
     def options(self) -> dict[str, Any]:
         """The options that affect the results, by dotted path; the run's own folder is replaced by a dot."""
         own = lookup(self.config, "trainer", "default_root_dir")
-        chosen = flatten({part: self.config[part] for part in DECISIVE if part in self.config})
+        chosen = flatten({part: completed(self.config[part]) for part in DECISIVE if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
         if is_test(self.config):  # an ensemble is a setting of its own
             found["ckpt_path"] = self.config["ckpt_path"]

@@ -13,7 +13,7 @@ from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import linear_step
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
-from attention_lab.theorems.option_checks import check_tolerance
+from attention_lab.theorems.option_checks import check_list, check_tolerance
 from attention_lab.viz.plots import draw_panels
 from attention_lab.viz.plots.panels import Lines, Series
 
@@ -60,8 +60,9 @@ class LinearRecurrence:
         repeats: int = 21,
         tolerance: float = 1e-10,
     ) -> None:
-        if min(length, size, batch, repeats, *lengths) < 1:
-            raise LabError("theorem: length, size, batch, lengths and repeats must be at least 1")
+        if min(length, size, batch, repeats) < 1:
+            raise LabError("theorem: length, size, batch and repeats must be at least 1")
+        check_list("lengths", lengths, least=1, whole=True)
         check_tolerance(tolerance)
         self.length, self.size, self.batch = length, size, batch
         self.lengths, self.repeats, self.tolerance = lengths, repeats, tolerance

@@ -166,7 +166,7 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 
 
 def _fused(parts: Parts, call: Call) -> Path | None:
-    """Use torch's fused kernel, which is told of causal order by a flag where nothing else hides keys."""
+    """Use torch's fused kernel; causal order is a flag if there is no mask, bias, sink, window or offset."""
     memory = call.memory
     scale, sink = scale_and_sink_of(parts.normalizer)
     if scale is None or in_forward_mode():

@@ -154,7 +154,7 @@ class Encoder(nn.Module):
         return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
 
     def _encode(self, x: Tensor, mask: Tensor | None = None, packing: Packing | None = None) -> Tensor:
-        """The layers and the final norm."""
+        """The layers and, if they are pre-norm layers, the final norm."""
         how = {"packing": packing, "causal": self.causal}
         for layer in self.layers:
             assert isinstance(layer, EncoderLayer)

@@ -21,8 +21,8 @@ class LayerSpec:
         dropout: dropout probability on the embeddings, on the output of each sublayer and inside the
             feed-forward networks.
         attention_dropout: dropout probability on the attention weights.
-        norm: `pre`, a layer norm before each sublayer, or `post`, one after its residual connection; see
-            `EncoderLayer`.
+        norm: `pre`, a layer norm before each sublayer f, `x + f(LN(x))` (2002.04745), or `post`, one after
+            its residual connection, `LN(x + f(x))` (1706.03762, section 3.1).
 
     Raises:
         LabError: a size is below 1, `layers` is below 0, `d_model` is not a multiple of `heads`, `heads` is
@@ -86,7 +86,7 @@ class EncoderSpec(SequenceSpec):
     """The options of an `Encoder`.
 
     Attributes:
-        layers: number of layers; 0 leaves only the positions and the final norm.
+        layers: number of layers; 0 leaves only the positions and, if `norm=pre`, the final norm.
         causal: let a position attend only to itself and earlier ones.
         length: expected number of positions; the maximum for learned positions.
         prefix: number of leading positions that are not part of the sequence, such as a CLS token.
