@@ -14,7 +14,7 @@ from attention_lab.models import Encoder
 def torch_multihead(own: MultiHead) -> nn.MultiheadAttention:
     """PyTorch's multi-head attention."""
     module = nn.MultiheadAttention(own.output.in_features, own.heads, batch_first=True)
-    _copy(own, module)
+    copy_multihead(own, module)
     return module
 
 
@@ -27,13 +27,14 @@ def torch_encoder(own: Encoder, dropout: float = 0.0) -> nn.TransformerEncoder:
     layer.self_attn.dropout = 0.0
     encoder = nn.TransformerEncoder(layer, 1, nn.LayerNorm(size), enable_nested_tensor=False)
     theirs: Any = encoder.layers[0]
-    _copy(mine.attention, theirs.self_attn)
+    copy_multihead(mine.attention, theirs.self_attn)
     theirs.linear1.load_state_dict(mine.feedforward.expand.state_dict())
     theirs.linear2.load_state_dict(mine.feedforward.contract.state_dict())
     return encoder
 
 
-def _copy(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
+def copy_multihead(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
+    """Give PyTorch's multi-head attention the parameters of ours."""
     with torch.no_grad():
         theirs.in_proj_weight.copy_(own.project.weight)
         theirs.in_proj_bias.copy_(own.project.bias)

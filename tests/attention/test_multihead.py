@@ -20,6 +20,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.positions import make_relative
 from attention_lab.errors import LabError
+from benchmarks.peers.encoders import copy_multihead
 
 
 def _pair(size: int, heads: int) -> tuple[MultiHead, nn.MultiheadAttention]:
@@ -27,11 +28,7 @@ def _pair(size: int, heads: int) -> tuple[MultiHead, nn.MultiheadAttention]:
     ours = MultiHead(Mechanism(ScaledDot), size, heads).double()
     theirs = nn.MultiheadAttention(size, heads, batch_first=True).double()
     nn.init.normal_(ours.project.bias)
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(ours.project.weight)
-        theirs.in_proj_bias.copy_(ours.project.bias)
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
+    copy_multihead(ours, theirs)
     return ours, theirs
 
 

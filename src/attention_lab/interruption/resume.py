@@ -122,12 +122,11 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
         raise LabError(f"{file} is not the configuration of a training run")
     before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
-        was = before.get(key)
-        if was != now.get(key) and not key.startswith(MAY_CHANGE):
+        if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
             newer = key.startswith("data.") and key not in before and key not in given
             if newer and not now[key] and str(before.get("data._target_")).startswith("attention_lab."):
                 continue
-            option, old, new = (printable(str(one), 200) for one in (key, was, now.get(key)))
+            option, old, new = (printable(str(one), 200) for one in (key, before.get(key), now.get(key)))
             raise LabError(
                 f"resume: the run in {short_path(folder)} has {option}={old}, not {new}: leave that option "
                 "as it was, or start another run from its weights with ckpt_path=..."

@@ -10,7 +10,6 @@ from toys import check_causal, check_steps, exact_toy, toy_encoder
 from attention_lab.attention import (
     Additive,
     Mechanism,
-    MultiHead,
     ScaledDot,
     causal_mask,
     lengths_mask,
@@ -20,6 +19,7 @@ from attention_lab.models import GraphClassifier, LanguageModel, MultiHeadClassi
 from attention_lab.models.parts.encoder import EncoderLayer
 from attention_lab.models.parts.transformer_decoder import DecoderLayer
 from attention_lab.models.specs import LayerSpec
+from benchmarks.peers.encoders import copy_multihead
 
 SIZE, HEADS, HIDDEN = 16, 4, 24
 norms = pytest.mark.parametrize("norm", ["pre", "post"])
@@ -37,17 +37,6 @@ def _with_random_norms(layer: nn.Module) -> Any:
             nn.init.normal_(part.weight)
             nn.init.normal_(part.bias)
     return layer.double().eval()
-
-
-def _copy_attention(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": own.project.weight,
-            "in_proj_bias": own.project.bias,
-            "out_proj.weight": own.output.weight,
-            "out_proj.bias": own.output.bias,
-        }
-    )
 
 
 def _copy_feed_forward(own: Any, theirs: Any) -> None:
@@ -68,7 +57,7 @@ def test_an_encoder_layer(norm: str) -> None:
     theirs: Any = nn.TransformerEncoderLayer(
         SIZE, HEADS, HIDDEN, 0.0, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
     )
-    _copy_attention(own.attention, theirs.self_attn)
+    copy_multihead(own.attention, theirs.self_attn)
     _copy_feed_forward(own, theirs)
     theirs.norm1.load_state_dict(own.attention_norm.state_dict())
     theirs.norm2.load_state_dict(own.feedforward_norm.state_dict())
@@ -83,8 +72,8 @@ def test_a_decoder_layer(norm: str) -> None:
     theirs: Any = nn.TransformerDecoderLayer(
         SIZE, HEADS, HIDDEN, 0.0, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
     )
-    _copy_attention(own.self, theirs.self_attn)
-    _copy_attention(own.cross, theirs.multihead_attn)
+    copy_multihead(own.self, theirs.self_attn)
+    copy_multihead(own.cross, theirs.multihead_attn)
     _copy_feed_forward(own, theirs)
     for name, part in (("norm1", own.self_norm), ("norm2", own.cross_norm), ("norm3", own.feedforward_norm)):
         getattr(theirs, name).load_state_dict(part.state_dict())

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_number
+from attention_lab.argument_checks import check_heads, check_number
 from attention_lab.attention.scores.projection import check_same_size
 from attention_lab.errors import LabError
 
@@ -24,8 +24,7 @@ class Score(nn.Module):
         super().__init__()
         check_number("query_size", query_size, least=1, whole=True)
         check_number("key_size", key_size, least=1, whole=True)
-        if heads is not None:
-            check_number("heads", heads, least=1, whole=True)
+        check_heads(heads=heads)
         if self.same_size and query_size != key_size:
             raise LabError(
                 f"{type(self).__name__} needs query and key of the same size, got {query_size} and "
