@@ -215,6 +215,11 @@ def test_an_attention_that_sees_neighbours_only_has_a_longer_path() -> None:
     assert [row[1] for row in finding.rows[:3]] == [1, 2, 4]
 
 
+def test_what_is_no_mechanism_is_refused() -> None:
+    with pytest.raises(TypeError, match="mechanism must be a Mechanism, such as Mechanism"):
+        ReceptiveField(mechanism="scaled_dot")  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_compared_is_never_equal() -> None:
     assert largest_difference(torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan])) == math.inf
     assert largest_difference(torch.tensor([1.0, -2.0]), torch.tensor([1.5, -2.0])) == 0.5
@@ -245,6 +250,7 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         lambda: GraphEquivalence(("1-2",), tolerance=-1.0),
         lambda: HardGradients(keys=1),
         lambda: HardGradients(size=0),
+        lambda: HardGradients(keys=2.5),  # type: ignore[arg-type]
         lambda: HardGradients(samples=(1, 0)),
         lambda: HardGradients(temperatures=()),
         lambda: HardGradients(repetitions=99),
@@ -257,6 +263,7 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         lambda: KernelEquivalence(widths=(1.0, 0.0)),
         lambda: LinearRecurrence(lengths=(64, 0)),
         lambda: LinearRecurrence(batch=0),
+        lambda: LinearRecurrence(repeats=1.5),  # type: ignore[arg-type]
         lambda: LinearRecurrence(lengths=()),
         lambda: LinearRecurrence(tolerance=0.0),
         lambda: ReceptiveField(kernel_size=1),
@@ -266,6 +273,7 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         lambda: ReceptiveField(depths=0),
         lambda: ReceptiveField(size=0),
         lambda: ReceptiveField(size=3),
+        lambda: ReceptiveField(width=2.5),  # type: ignore[arg-type]
         lambda: Scaling(sizes=(8,)),
         lambda: Scaling(sizes=(8, 0)),
         lambda: Scaling(keys=1),

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from PIL.Image import Image
 from torch import Tensor
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import Gumbel, Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
@@ -119,8 +120,9 @@ class HardGradients:
         entropy: float = 2.0,
         temperatures: Sequence[float] = (0.25, 0.5, 1.0, 2.0),
     ) -> None:
-        if keys < 2 or size < 1 or repetitions < 100:
-            raise LabError("theorem: keys must be at least 2, size at least 1, repetitions at least 100")
+        check_counts("theorem", 2, keys=keys)
+        check_counts("theorem", 1, size=size)
+        check_counts("theorem", 100, repetitions=repetitions)
         if 1 not in samples:
             raise LabError("theorem.samples must contain 1, with which the others are compared")
         check_list("samples", samples, least=1, whole=True)

@@ -10,7 +10,9 @@ import torch
 from PIL.Image import Image
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import Band, Mechanism, ScaledDot
+from attention_lab.attention.attention import check_mechanism
 from attention_lab.errors import LabError
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.encoder import Encoder
@@ -74,13 +76,17 @@ class ReceptiveField:
         mechanism: Mechanism | None = None,
     ) -> None:
         check_list("distances", distances, least=1, whole=True)
-        if depths < 1 or width < 1 or size < 2 or size % 2:
-            raise LabError("theorem: depths and width must be at least 1, size even and at least 2")
-        if kernel_size < 3 or kernel_size % 2 == 0:
-            raise LabError(f"theorem.kernel_size={kernel_size} must be odd and at least 3")
+        check_counts("theorem", 1, depths=depths, width=width)
+        check_counts("theorem", 2, size=size)
+        check_counts("theorem", 3, kernel_size=kernel_size)
+        if size % 2:
+            raise LabError(f"theorem.size={size} must be even")
+        if kernel_size % 2 == 0:
+            raise LabError(f"theorem.kernel_size={kernel_size} must be odd")
         self.distances, self.depths = distances, depths
         self.kernel_size, self.width, self.size = kernel_size, width, size
         self.mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
+        check_mechanism(self.mechanism)
 
     def run(self, seed: int) -> Finding:
         """Measure the path length of every kind at every distance, and receptive fields layer by layer."""

@@ -9,9 +9,9 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from attention_lab.argument_checks import check_counts
 from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import linear_step
-from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
 from attention_lab.theorems.option_checks import check_list, check_tolerance
 from attention_lab.viz.plots import draw_panels
@@ -60,8 +60,7 @@ class LinearRecurrence:
         repeats: int = 21,
         tolerance: float = 1e-10,
     ) -> None:
-        if min(length, size, batch, repeats) < 1:
-            raise LabError("theorem: length, size, batch and repeats must be at least 1")
+        check_counts("theorem", 1, length=length, size=size, batch=batch, repeats=repeats)
         check_list("lengths", lengths, least=1, whole=True)
         check_tolerance(tolerance)
         self.length, self.size, self.batch = length, size, batch
