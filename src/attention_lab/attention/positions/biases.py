@@ -1,0 +1,74 @@
+"""Biases on the scores that depend on the distance between a query and a key."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lab.attention.positions.constant_buffer import ConstantBuffer
+from attention_lab.attention.positions.relative import Relative
+
+
+class Alibi(ConstantBuffer, Relative):
+    """Bias `-m_h |i - j|` with the slopes `m_h = 2^(-8h/H)`, h = 1 ... H (2108.12409, section 3).
+
+    The paper's model is causal; here the bias falls off equally towards later keys. A CLS token
+    before the sequence is at distance 0 from every position; a CLS token after it, as under a causal mask,
+    has the next position.
+    """
+
+    constant = "slopes"
+    slopes: Tensor
+
+    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid)
+        self.register_buffer("slopes", self.values().to(torch.get_default_dtype()), persistent=False)
+
+    def values(self) -> Tensor:
+        """`m_h` of every head."""
+        return 2 ** (torch.arange(1, self.heads + 1, dtype=torch.float64) * (-8 / self.heads))
+
+    def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
+        """`-m_h |i - j|`, 0 to and from the prefix."""
+        query = torch.arange(offset, offset + queries, device=self.slopes.device)
+        key = torch.arange(keys, device=self.slopes.device)
+        placed = (query >= self.prefix).unsqueeze(-1) & (key >= self.prefix)
+        return -self.slopes[:, None, None] * ((query.unsqueeze(-1) - key).abs() * placed)
+
+
+class Quadratic(Relative):
+    """Bias `-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, a Gaussian around Delta_h (1911.03584, eq. 9).
+
+    `delta` is the key's position minus the query's: a number, or rows and columns if there is a grid. The
+    centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant only the bias matters, and
+    sufficiently sharp heads act as the pixels of a convolution kernel.
+
+    A CLS token before the sequence or after a grid is not part of the image: the bias to and from it
+    is 0. After a sequence without a grid it has the next position.
+    """
+
+    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid)
+        self.grid = None if grid is None else tuple(grid)
+        self.centre = nn.Parameter(torch.randn(heads, 1 if grid is None else 2) * math.sqrt(2))
+        self.log_sharpness = nn.Parameter(torch.zeros(heads))
+
+    def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
+        """`-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, 0 to and from positions off the sequence or grid."""
+        query, query_placed = self._places(offset, queries)
+        key, key_placed = self._places(0, keys)
+        delta = key - query.unsqueeze(-2)
+        along = torch.einsum("qka,ha->hqk", delta, self.centre)
+        bias = self.log_sharpness.exp()[:, None, None] * (2 * along - delta.square().sum(-1))
+        return bias.masked_fill(~(query_placed.unsqueeze(-1) & key_placed), 0.0)
+
+    def _places(self, start: int, count: int) -> tuple[Float[Tensor, "L a"], Bool[Tensor, " L"]]:
+        """Coordinates of positions `start`, `start + 1`, ..., and which are on the sequence or grid."""
+        position = torch.arange(start, start + count, device=self.centre.device) - self.prefix
+        if self.grid is None:
+            return position.unsqueeze(-1).to(self.centre.dtype), position >= 0
+        rows, columns = self.grid
+        place = torch.stack([position // columns, position % columns], -1).to(self.centre.dtype)
+        return place, (position >= 0) & (position < rows * columns)
