@@ -125,7 +125,7 @@ TASKS: dict[str, tuple[type[Task], Part, object, Callable[[], object], dict[str,
             WRITING,
             {"positions": name, **LAYERS},
         )
-        for name in ("learned", "rotary", "alibi")
+        for name in ("learned", "rotary", "alibi", "t5")
     },
     **{
         f"multihead {name}": (

@@ -50,7 +50,7 @@ def _with_all_keys(layer: MultiHead) -> MultiHead:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "t5"])
 @pytest.mark.parametrize(
     ("mechanism", "causal"),
     [
@@ -137,7 +137,7 @@ def test_a_dropout_of_your_own_gets_the_weights_of_every_head() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "t5"])
 @pytest.mark.parametrize("normalizer", [Softmax, Sparsemax])
 def test_a_step_of_grouped_queries_copies_no_keys(normalizer: type, positions: str, groups: int) -> None:
     relative, mechanism = make_relative(positions, 8, 16), Mechanism(ScaledDot, normalizer=normalizer)

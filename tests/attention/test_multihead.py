@@ -162,7 +162,7 @@ def test_heads_must_divide_the_size() -> None:
 
 
 @pytest.mark.parametrize("score", [ScaledDot, Additive])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic", "t5"])
 def test_piece_by_piece_equals_all_at_once(score: type, positions: str) -> None:
     torch.manual_seed(0)
     module = MultiHead(Mechanism(score), 8, 2, relative=make_relative(positions, 2, 4)).double()
@@ -176,7 +176,7 @@ def test_piece_by_piece_equals_all_at_once(score: type, positions: str) -> None:
     assert torch.allclose(module(x, causal_mask(7)), module(x, causal=True), atol=1e-12)
 
 
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic", "t5"])
 def test_each_example_has_its_own_graph_of_who_sees_whom(positions: str) -> None:
     torch.manual_seed(0)
     module = MultiHead(Mechanism(ScaledDot), 8, 2, relative=make_relative(positions, 2, 4)).double()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attention_lab.attention.positions import Alibi, Learned, Quadratic, Relative, Rotary, Sinusoidal
+from attention_lab.attention.positions import Alibi, Learned, Quadratic, Relative, Rotary, Sinusoidal, T5Bias
 from attention_lab.errors import LabError
 
 
@@ -32,7 +32,7 @@ def test_positions_are_applied_to_vectors_at_whole_positions(apply: Callable[...
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("kind", [Rotary, Alibi, Quadratic])
+@pytest.mark.parametrize("kind", [Rotary, Alibi, Quadratic, T5Bias])
 def test_a_prefix_and_a_grid_are_counts(kind: Callable[..., Relative]) -> None:
     for prefix in (-1, 1.0, None, math.nan):
         with pytest.raises(LabError, match=r"^prefix must be"):

@@ -17,6 +17,7 @@ from attention_lab.attention.positions import (
     Relative,
     Rotary,
     Sinusoidal,
+    T5Bias,
     make_absolute,
     make_relative,
     sinusoids,
@@ -37,7 +38,7 @@ def test_sinusoids_by_the_formula(size: int) -> None:
             assert table[position, entry].item() == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("make", [lambda: Sinusoidal(6, 5), lambda: Alibi(2, 4)])
+@pytest.mark.parametrize("make", [lambda: Sinusoidal(6, 5), lambda: Alibi(2, 4), lambda: T5Bias(2, 4)])
 def test_constants_survive_a_device_without_values(make: Callable[[], torch.nn.Module]) -> None:
     with torch.device("meta"):
         module = make()
@@ -47,7 +48,7 @@ def test_constants_survive_a_device_without_values(make: Callable[[], torch.nn.M
     assert torch.equal(found, wanted)
     assert found.dtype == wanted.dtype
     (half,) = module.half().buffers()
-    assert torch.equal(half, wanted.half())
+    assert torch.equal(half, wanted.half() if wanted.is_floating_point() else wanted)
 
 
 def test_constants_have_their_values_where_loaded_weights_replace_those_of_the_meta_device() -> None:
@@ -96,7 +97,7 @@ def test_names() -> None:
     for name, kind in POSITIONS.items():
         made = [make_absolute(name, 4, 3), make_relative(name, 2, 4)]
         assert [type(one) for one in made if one is not None] == ([kind] if kind is not None else [])
-    known = "choose sinusoidal, learned, rotary, alibi, quadratic, none"
+    known = "choose sinusoidal, learned, rotary, alibi, quadratic, t5, none"
     with pytest.raises(LabError, match=f"model.positions=sinus is unknown: {known}"):
         make_absolute("sinus", 4, 3)
     with pytest.raises(LabError, match=known):
@@ -226,6 +227,46 @@ def test_a_head_for_each_pixel_of_the_kernel_is_a_convolution() -> None:
     assert torch.allclose(found, expected, atol=1e-10)
 
 
+BUCKETS = {  # of keys before the query, by their distance
+    False: {0: 0, 1: 1, 7: 7, 8: 8, 11: 8, 12: 9, 15: 9, 16: 10, 22: 10, 23: 11, 63: 13, 90: 14, 91: 15},
+    True: {0: 0, 1: 1, 15: 15, 16: 16, 18: 16, 19: 17, 45: 23, 46: 24, 64: 26, 112: 30, 113: 31, 128: 31},
+}
+"""Ranges of 16 buckets start at 8 * 16^(i/8): 8, 11.3, 16, ...; of 32, at 16 * 8^(i/16): 16, 18.2, ..."""
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_buckets_of_t5_by_hand(causal: bool) -> None:
+    positions = T5Bias(3, 4, causal=causal)
+    found = positions.bias(1, 1001, 1000)[:, 0]
+    for distance, bucket in {**BUCKETS[causal], 1000: 31 if causal else 15}.items():
+        assert torch.equal(found[:, 1000 - distance], positions.table[bucket])
+    if not causal:
+        found = positions.bias(1, 1001, 0)[:, 0]
+        for distance, bucket in list(BUCKETS[causal].items())[1:]:
+            assert torch.equal(found[:, distance], positions.table[16 + bucket])
+        assert torch.equal(found[:, 1000], positions.table[31])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("offset", [0, 250])
+def test_t5_is_that_of_transformers_with_gradients(causal: bool, offset: int) -> None:
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+    config = t5.T5Config(num_heads=3, relative_attention_num_buckets=32, relative_attention_max_distance=128)
+    config.is_decoder = causal
+    theirs = t5.T5Attention(config, has_relative_attention_bias=True).double()
+    ours = T5Bias(3, 4, causal=causal).double()
+    with torch.no_grad():
+        ours.table.copy_(theirs.relative_attention_bias.weight)
+    queries, keys = 300 - offset, 300
+    wanted = theirs.compute_bias(queries, keys, past_seen_tokens=offset)[0]
+    found = ours.bias(queries, keys, offset)
+    assert torch.equal(found, wanted)
+    weights = torch.randn(3, queries, keys, dtype=torch.float64)
+    (mine,) = torch.autograd.grad((found * weights).sum(), [ours.table])
+    (reference,) = torch.autograd.grad((wanted * weights).sum(), [theirs.relative_attention_bias.weight])
+    assert torch.allclose(mine, reference, atol=1e-10)
+
+
 @pytest.mark.parametrize("kind", RELATIVE)
 def test_only_differences_of_positions_count(kind: type[Relative]) -> None:
     torch.manual_seed(0)
@@ -244,7 +285,7 @@ def test_only_differences_of_positions_count(kind: type[Relative]) -> None:
     assert (far - pairs[0]).abs().min() > 1e-3  # and they do count
 
 
-@pytest.mark.parametrize("kind", [Alibi, Quadratic])
+@pytest.mark.parametrize("kind", [Alibi, Quadratic, T5Bias])
 def test_a_prefix_is_near_to_all_and_moves_nothing(kind: type[Relative]) -> None:
     torch.manual_seed(0)
     relative = kind(2, 4)

@@ -219,7 +219,7 @@ def test_some_attentions_by_name() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", ["none", "band"])
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "t5"])
 def test_an_encoder_computes_the_same_bits(
     positions: str, window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

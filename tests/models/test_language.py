@@ -154,7 +154,7 @@ def test_a_mean_of_the_past_is_what_a_constant_score_gives() -> None:
     assert torch.allclose(model(tokens), expected)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "t5"])
 def test_generation_with_the_cache_is_that_of_reading_all_anew(positions: str) -> None:
     model = _model(positions=positions)
     assert isinstance(model, Continuable)

@@ -205,7 +205,13 @@ def test_it_is_packed_where_that_pays() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"positions": "rotary"}, {"positions": "alibi", "heads": 4, "key_value_heads": 2}]
+    "options",
+    [
+        {},
+        {"positions": "rotary"},
+        {"positions": "t5"},
+        {"positions": "alibi", "heads": 4, "key_value_heads": 2},
+    ],
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_recorded_weights_are_those_of_the_padded_batch(way: str, options: dict[str, Any]) -> None:

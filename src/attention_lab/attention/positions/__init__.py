@@ -8,7 +8,7 @@ offset, so that decoding step by step gives the same result as the parallel pass
 from collections.abc import Sequence
 
 from attention_lab.attention.positions.absolute import Absolute, Learned, Sinusoidal, sinusoids
-from attention_lab.attention.positions.biases import Alibi, Quadratic
+from attention_lab.attention.positions.biases import Alibi, Quadratic, T5Bias
 from attention_lab.attention.positions.relative import Relative, Rotary
 from attention_lab.errors import LabError
 
@@ -21,6 +21,7 @@ __all__ = [
     "Relative",
     "Rotary",
     "Sinusoidal",
+    "T5Bias",
     "make_absolute",
     "make_relative",
     "sinusoids",
@@ -32,6 +33,7 @@ POSITIONS: dict[str, type[Absolute] | type[Relative] | None] = {
     "rotary": Rotary,
     "alibi": Alibi,
     "quadratic": Quadratic,
+    "t5": T5Bias,
     "none": None,
 }
 """Positional encodings by their name in the configuration."""
@@ -44,13 +46,19 @@ def make_absolute(name: str, size: int, length: int) -> Absolute | None:
 
 
 def make_relative(
-    name: str, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None
+    name: str,
+    heads: int,
+    size: int,
+    *,
+    prefix: int = 0,
+    grid: Sequence[int] | None = None,
+    causal: bool = False,
 ) -> Relative | None:
     """The relative positions called `name` for one layer, see `Relative`; None if it is not of that kind."""
     kind = _kind(name)
     if kind is None or not issubclass(kind, Relative):
         return None
-    return kind(heads, size, prefix=prefix, grid=grid)
+    return kind(heads, size, prefix=prefix, grid=grid, causal=causal)
 
 
 def _kind(name: str) -> type[Absolute] | type[Relative] | None:

@@ -72,6 +72,6 @@ class Learned(Absolute):
         if end > len(self.table):
             raise LabError(
                 f"model.positions=learned was made for {len(self.table)} positions, got {end}: "
-                "use sinusoidal, rotary or alibi for longer inputs"
+                "use sinusoidal, rotary, alibi or t5 for longer inputs"
             )
         return x + self.table[offset:end]

@@ -4,11 +4,16 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention.positions.constant_buffer import ConstantBuffer
 from attention_lab.attention.positions.relative import Relative
+
+BUCKETS = 32
+"""Buckets of distances, as in T5."""
+FARTHEST = 128
+"""The distance up to which the ranges of the buckets grow, as in T5."""
 
 
 class Alibi(ConstantBuffer, Relative):
@@ -22,8 +27,16 @@ class Alibi(ConstantBuffer, Relative):
     constant = "slopes"
     slopes: Tensor
 
-    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid)
+    def __init__(
+        self,
+        heads: int,
+        size: int,
+        *,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
         self.register_buffer("slopes", self.values().to(torch.get_default_dtype()), persistent=False)
 
     def values(self) -> Tensor:
@@ -49,8 +62,16 @@ class Quadratic(Relative):
     is 0. After a sequence without a grid it has the next position.
     """
 
-    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid)
+    def __init__(
+        self,
+        heads: int,
+        size: int,
+        *,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
         self.grid = None if grid is None else tuple(grid)
         self.centre = nn.Parameter(torch.randn(heads, 1 if grid is None else 2) * math.sqrt(2))
         self.log_sharpness = nn.Parameter(torch.zeros(heads))
@@ -72,3 +93,58 @@ class Quadratic(Relative):
         rows, columns = self.grid
         place = torch.stack([position // columns, position % columns], -1).to(self.centre.dtype)
         return place, (position >= 0) & (position < rows * columns)
+
+
+class T5Bias(ConstantBuffer, Relative):
+    """Bias `b_h[bucket(delta)]`, learned for each head and bucket of distances (1910.10683, section 2.1).
+
+    `delta` is the key's position minus the query's. If the attention is causal, all 32 buckets are for keys
+    up to the query's position; otherwise half of them are, and half are for later keys. Of the n buckets of a
+    direction, the first n / 2 hold one distance each. The others hold ranges that grow exponentially up to a
+    distance of 128, and the last one everything beyond, so that sequences may be longer than in training.
+
+    Here each layer has its own biases; in T5, all layers share those of the first. T5 does not scale its
+    scores: for that, use `Dot`.
+    """
+
+    constant = "starts"
+    starts: Tensor
+
+    def __init__(
+        self,
+        heads: int,
+        size: int,
+        *,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
+        self.register_buffer("starts", self.values(), persistent=False)
+        self.table = nn.Parameter(torch.randn(BUCKETS, heads) * (heads * size) ** -0.5)
+
+    def values(self) -> Tensor:
+        """The smallest distance of every bucket but the first, in one direction."""
+        buckets = BUCKETS if self.causal else BUCKETS // 2
+        single = buckets // 2
+        growth = (FARTHEST / single) ** (1 / (buckets - single))
+        ranges = [math.ceil(round(single * growth**i, 6)) for i in range(buckets - single)]
+        return torch.tensor([*range(1, single), *ranges])
+
+    def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
+        """`b_h[bucket(delta)]`, 0 to and from the prefix."""
+        query = torch.arange(offset, offset + queries, device=self.starts.device)
+        key = torch.arange(keys, device=self.starts.device)
+        first = 1 - offset - queries  # the smallest delta
+        deltas = torch.arange(first, keys - offset, device=self.starts.device)
+        index = key - query.unsqueeze(-1) - first
+        # A look-up for each pair in the small table would take ten times as long in the backward pass.
+        bias = self.table[self._bucket(deltas)].T.index_select(1, index.flatten()).view(-1, queries, keys)
+        if self.prefix == 0:
+            return bias
+        return bias * ((query >= self.prefix).unsqueeze(-1) & (key >= self.prefix))
+
+    def _bucket(self, delta: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
+        distance = -delta if self.causal else delta.abs()
+        bucket = (distance.unsqueeze(-1) >= self.starts).sum(-1)
+        return bucket if self.causal else bucket + BUCKETS // 2 * (delta > 0)

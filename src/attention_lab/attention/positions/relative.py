@@ -22,15 +22,24 @@ class Relative(nn.Module):
         prefix: number of leading positions that are not part of the sequence, such as a CLS token. They have
             no distance to any position: the bias to and from them is 0.
         grid: rows and columns if the sequence is an image read line by line.
+        causal: whether a position attends only to itself and earlier ones.
     """
 
-    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        heads: int,
+        size: int,
+        *,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        causal: bool = False,
+    ) -> None:
         super().__init__()
         check_number("heads", heads, least=1, whole=True)
         check_number("size", size, least=1, whole=True)
         check_number("prefix", prefix, least=0, whole=True)
         check_grid(grid)
-        self.heads, self.prefix = heads, prefix
+        self.heads, self.prefix, self.causal = heads, prefix, causal
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
         """Queries or keys at positions `offset`, `offset + 1`, ..., prepared for the score."""
@@ -55,8 +64,16 @@ class Rotary(Relative):
         LabError: the size of the heads is odd.
     """
 
-    def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid)
+    def __init__(
+        self,
+        heads: int,
+        size: int,
+        *,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
         if size % 2:
             raise LabError(
                 f"model.positions=rotary rotates pairs of entries, but a head has {size}: "

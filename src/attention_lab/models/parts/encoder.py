@@ -1,5 +1,6 @@
 """Multi-head self-attention encoder (1706.03762), for entire sequences at once or step by step."""
 
+from functools import partial
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
@@ -102,13 +103,11 @@ class Encoder(nn.Module):
         self.checkpointing = spec.checkpointing
         self.positions = make_absolute(spec.positions, size, spec.length)
         self.dropout = Dropout(spec.dropout)
+        relative = partial(
+            make_relative, spec.positions, heads, size // heads, prefix=spec.prefix, grid=spec.grid
+        )
         self.layers = nn.ModuleList(
-            EncoderLayer(
-                mechanism,
-                spec,
-                make_relative(spec.positions, heads, size // heads, prefix=spec.prefix, grid=spec.grid),
-            )
-            for _ in range(spec.layers)
+            EncoderLayer(mechanism, spec, relative(causal=spec.causal)) for _ in range(spec.layers)
         )
         self.norm = final_norm(size, spec.norm)
 

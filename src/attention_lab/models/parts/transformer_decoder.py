@@ -101,7 +101,7 @@ class TransformerDecoder(nn.Module):
         self.positions = make_absolute(spec.positions, size, LENGTH)
         self.dropout = Dropout(spec.dropout)
         self.layers = nn.ModuleList(
-            DecoderLayer(mechanism, spec, make_relative(spec.positions, heads, size // heads))
+            DecoderLayer(mechanism, spec, make_relative(spec.positions, heads, size // heads, causal=True))
             for _ in range(spec.layers)
         )
         self.norm = final_norm(size, spec.norm)

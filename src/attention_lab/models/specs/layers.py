@@ -72,7 +72,7 @@ class SequenceSpec(LayerSpec):
     """Layers over a sequence.
 
     Attributes:
-        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
+        positions: sinusoidal, learned, rotary, alibi, quadratic, t5 or none; see `attention.positions`.
         checkpointing: in training, store only the input of each layer and recompute the rest in the backward
             pass (1604.06174).
     """
