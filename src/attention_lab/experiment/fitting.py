@@ -11,6 +11,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.commandline.overrides import as_text, option_names
+from attention_lab.console_text import counted
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
@@ -132,6 +133,17 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
             logger.continue_run()
         else:
             logger.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
+
+
+def describe_training(trainer: pl.Trainer, task: Task, data: DataModule) -> str:
+    """What is trained, on how much data and where, such as `model=nw data=sine scoring=gaussian: ...`."""
+    choices = HydraConfig.get().runtime.choices
+    parts = " ".join(f"{part}={choices[part]}" for part in ("model", "data", "scoring"))
+    examples = counted(len(data.splits.train), "training example")
+    parameters = counted(sum(parameter.numel() for parameter in task.parameters()), "parameter")
+    device, devices = trainer.strategy.root_device.type, trainer.world_size
+    where = device if devices == 1 else f"{devices} {device} devices"
+    return f"{parts}: {examples}, {parameters}, on {where}"
 
 
 def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:

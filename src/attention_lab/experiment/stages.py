@@ -31,6 +31,7 @@ from attention_lab.experiment.fitting import (
     best_checkpoint,
     check_last_checkpoint,
     check_tested,
+    describe_training,
     find_starting_point,
     fit_metrics,
     no_best_checkpoint_warning,
@@ -92,6 +93,8 @@ def fit(config: DictConfig) -> float | None:
         if trainer.is_global_zero:
             with blame_checkpoint(start.path if start.resuming else None, lambda: False):
                 write_settings(trainer, plain, task, folder, start)
+            if not in_sweep():
+                results.print_start(describe_training(trainer, task, data), folder)
         with (
             deferred,
             StartupWatchdog(deferred, lambda: getattr(trainer.strategy.launcher, "procs", []), folder),

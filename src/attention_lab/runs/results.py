@@ -18,6 +18,7 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.errors import LabError
+from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import (
     BEST,
     CHECKPOINTS,
@@ -98,6 +99,13 @@ def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def print_start(description: str, folder: Path) -> None:
+    """Print what is about to be trained, and where it is written."""
+    console = Console()
+    _print_line(console, "Training", description)
+    _print_line(console, "Folder", short_path(folder))
+
+
 def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
     """Print the final metrics, the task's tables, and the paths of the files that the run has written."""
     console = Console()
@@ -107,9 +115,10 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         for name in metrics
         if name.startswith(headline) and "/head_" not in name and not is_interval_end(name, metrics)
     ]
-    numbers = ConsoleTable(
-        "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
-    )
+    rows = [(_label(name), _value(name, metrics)) for name in names]
+    interval = any(f"{name}{INTERVAL_ENDS[0]}" in metrics for name in names)
+    value = "value [95% interval]" if interval else "value"
+    numbers = ConsoleTable("Results", ("metric", value), rows, (1,))
     for one in (numbers, *tables):
         console.print(_rich_table(one, console))
     paths = {
@@ -121,11 +130,12 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     }
     for name, path in paths.items():
         if path.exists():
-            _print_line(console, name, str(path))
+            _print_line(console, name, short_path(path))
+    shown = short_path(folder)
     commands = {
-        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {quote(str(folder))}"),
-        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri {quote(f'sqlite:///{folder}/mlflow.db')}"),
-        "W&B": ("wandb/offline-run-*", f"wandb sync {quote(str(folder))}/wandb/offline-run-*"),
+        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {quote(shown)}"),
+        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri {quote(f'sqlite:///{shown}/mlflow.db')}"),
+        "W&B": ("wandb/offline-run-*", f"wandb sync {quote(shown)}/wandb/offline-run-*"),
     }
     for name, (pattern, command) in commands.items():
         if any(folder.glob(pattern)):
@@ -152,6 +162,11 @@ def _print_line(console: Console, name: str, text: str) -> None:
     console.print(
         f"{name:<12} {printable(text, LONGEST_MESSAGE)}", soft_wrap=True, highlight=False, markup=False
     )
+
+
+def _label(name: str) -> str:
+    """What the table of results calls a metric."""
+    return f"test {metric_name(name)}" if name.startswith("test/") else metric_name(name)
 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:

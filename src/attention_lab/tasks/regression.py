@@ -178,8 +178,8 @@ class Regression(Task):
 
     @property
     def curve_title(self) -> str:
-        """The title of the fitted curve."""
-        return "Kernel regression" + ("" if self.width is None else f", width {self.width:.4g}")
+        """The title of the fitted curve, with the bandwidth in the units of the horizontal axis."""
+        return "Kernel regression" + (f", bandwidth 1/w = {1 / self.width:.4g}" if self.width else "")
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, the fitted curve (`attention/fit`) and the curve of the loss (`attention/loss`)."""
