@@ -46,17 +46,17 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention
 
 
-def test_the_worst_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
+def test_wrong_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
     data = Reverse(train_size=1, validation_size=1, test_size=1)
     data.setup()
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
     task.pictures_format, batch = "svg", data.splits.test[torch.arange(1)]
     task.scored = _scored(task, task.decode(batch), batch, data)
     task.write_artifacts(tmp_path, data, 1)
-    wanted = f", expected {task.observe(batch)[0].expected}"
-    for place, expected in (("attention", False), ("attention/worst", True)):
+    shown = {"attention": task.observe_probe(data, 1), "attention/worst": task.observe(batch)}
+    for place, (one,) in shown.items():
         drawings = [path.read_text(encoding="utf-8") for path in (tmp_path / place).glob("*.svg")]
-        assert len(drawings) == 3 and all((wanted in drawing) == expected for drawing in drawings)
+        assert len(drawings) == 3 and all(f", expected {one.expected}" in drawing for drawing in drawings)
 
 
 def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,7 @@ def test_what_is_shown_of_an_example() -> None:
     for one in (short, long):
         assert list(one.weights) == [f"encoder.layers.{layer}.attention.attention" for layer in range(2)]
         for record in one.records:
+            assert record.input + record.output == one.output and not record.expected
             assert record.queries == record.keys == ["<s>", *one.output[: CODEC.length - 1]]
             steps = len(record.keys)
             assert record.weights.shape == record.attended.shape == (2, steps, steps)

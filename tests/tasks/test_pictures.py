@@ -27,6 +27,7 @@ def _observation(
     text: str = "ab",
     weights: Mapping[str, torch.Tensor] | None = None,
     queries_and_keys: Mapping[str, QueriesAndKeys] | None = None,
+    expected: str = "",
 ) -> Observation:
     drawn = torch.softmax(torch.randn(2, 3, 2), -1)
     given = {ENCODER: drawn, DECODER: drawn[:1]} if weights is None else weights
@@ -34,12 +35,17 @@ def _observation(
     for name, heads in given.items():
         recorded.add(name, heads.unsqueeze(0), heads.unsqueeze(0) > 0)
     queries_and_keys = dict.fromkeys(given, SIDES) if queries_and_keys is None else queries_and_keys
-    return make_observation(recorded, 0, queries_and_keys, input=text, output="x y", expected="")
+    return make_observation(recorded, 0, queries_and_keys, input=text, output="x y", expected=expected)
 
 
 def test_a_title_leaves_out_an_input_that_is_a_picture() -> None:
     picture, text = (_observation(one).records[0] for one in ("··█ ·█·", "ab"))
     assert [pictures._title(one) for one in (picture, text)] == ["output: x y", "ab → x y"]
+
+
+@pytest.mark.parametrize(("expected", "title"), [("x y", "ab → x y"), ("z", "ab → x y, expected z")])
+def test_a_title_has_the_expected_output_where_it_is_another(expected: str, title: str) -> None:
+    assert pictures._title(_observation(expected=expected).records[0]) == title
 
 
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:

@@ -43,7 +43,7 @@ def _write(folder: Path) -> None:
         add_attention(
             log, f"example 1/layer {layer}", weights, rows, rows, 0, input=" ".join(rows), output="1"
         )
-    texts = {"input": "سلام", "output": "s a"}
+    texts = {"input": "سلام", "output": "s a", "expected": "s a l a m"}
     add_attention(log, "example 2/decoder", _weights(2, 5), ["s", "a"], [*"سلام", "</s>"], 0, **texts)
     log.close()
 
@@ -165,8 +165,16 @@ def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
     edges = (
         "[...document.querySelector('.al-example').children].map((one) => one.getBoundingClientRect().left)"
     )
-    start, end = browser.run(edges)
+    start, end, *_ = browser.run(edges)
     assert start < end  # where the arrow points, which is not turned round in text written from the right
+
+
+def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
+    browser = show(_view(run="digits", example="example 2"))
+    said = "document.querySelector('.al-example').textContent"
+    assert browser.run(said).endswith("s a, expected s a l a m")
+    browser = show(_view(run="digits", example="example 1"))
+    assert browser.run(said) == "1"
 
 
 def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None:

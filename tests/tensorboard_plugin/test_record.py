@@ -46,6 +46,7 @@ def records(draw: st.DrawFn) -> AttentionRecord:
         module=draw(labels),
         input=draw(labels),
         output=draw(labels),
+        expected=draw(labels),
         mask=random.random(shape) < 0.7 if draw(st.booleans()) else None,
         gold=None if golds is None else random.integers(-1, columns, golds),
         picture=Ink(random.integers(0, 256, (cell, cell * columns), np.uint8), cell)
@@ -69,7 +70,7 @@ def test_a_record_survives(record: AttentionRecord) -> None:
     assert np.abs(found.weights - record.weights)[attended].max(initial=0) <= 0.51 / 65534
     assert not found.weights[~attended].any()
     assert np.array_equal(found.attended, attended)
-    for name in ("queries", "keys", "module", "input", "output", "kind", "heads"):
+    for name in ("queries", "keys", "module", "input", "output", "expected", "kind", "heads"):
         assert getattr(found, name) == getattr(record, name)
     assert (found.gold is None) == (record.gold is None)
     assert record.gold is None or np.array_equal(found.gold, record.gold)

@@ -121,16 +121,17 @@ class LanguageModeling(Task):
         ):
             read = ids[: min(LIMIT, self.model.length)]
             labels = self.codec.labels(read[(read != EOS) & (read != PAD)])  # nothing follows the end
-            result.append(
-                make_observation(
-                    weights,
-                    row,
-                    dict.fromkeys(weights, QueriesAndKeys(labels, labels)),
-                    input=self.codec.shown(tokens[:prompt]),
-                    output=self.codec.shown(ids),
-                    expected=self.codec.shown(tokens) if prompt < length else "",
-                )
+            # Pictures show how a prompt is continued, for which there is no correct way.
+            drawn = make_observation(
+                weights,
+                row,
+                dict.fromkeys(weights, QueriesAndKeys(labels, labels)),
+                input=self.codec.shown(tokens[:prompt]),
+                output=self.codec.shown(ids[prompt:]),
+                expected="",
             )
+            whole = self.codec.shown(tokens) if prompt < length else ""
+            result.append(drawn._replace(output=self.codec.shown(ids), expected=whole))
         return result
 
     def _continue(self, batch: LanguageBatch) -> Tensor:

@@ -99,6 +99,7 @@ def make_observation(
             module=name,
             input=input,
             output=output,
+            expected=expected,
             gold=None if one.gold is None else one.gold.long().numpy(),
             picture=one.picture,
             x=_positions(one.x),

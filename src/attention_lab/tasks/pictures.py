@@ -44,14 +44,13 @@ def scale_tops(observations: Iterable[Observation]) -> dict[str, float]:
     return {place: rounded_top(heads(records)) for place, records in found.items()}
 
 
-def record_pictures(record: AttentionRecord, top: float, expected: str = "") -> Iterator[tuple[str, Image]]:
+def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
     """The pictures of a record, each with its name.
 
     Usually one picture, named after the module, with a panel for each head. If the input is a picture, one
-    for each head, with a panel for each query. `top` is the weight of the darkest colour. The title also has
-    the expected output, if it is given.
+    for each head, with a panel for each query. `top` is the weight of the darkest colour.
     """
-    place, title = readable(record.module), _title(record, expected)
+    place, title = readable(record.module), _title(record)
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=title, subtitle=name, maximum=top)
@@ -71,8 +70,10 @@ def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str
         )
 
 
-def _title(record: AttentionRecord, expected: str = "") -> str:
-    correct = f", expected {_short(expected)}" if expected else ""
+def _title(record: AttentionRecord) -> str:
+    """Input and output, and the expected output if it is another one."""
+    wrong = record.expected and record.expected != record.output
+    correct = f", expected {_short(record.expected)}" if wrong else ""
     if is_picture(record.input):
         return f"output: {_short(record.output)}{correct}"
     return " → ".join(_short(text) for text in (record.input, record.output) if text) + correct
@@ -87,16 +88,14 @@ def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
         yield f"{place} head {number}" if len(record.weights) > 1 else place, overlay
 
 
-def record_files(
-    record: AttentionRecord, top: float, kind: Format, expected: str = ""
-) -> Iterator[tuple[str, bytes]]:
+def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
     """The files of the `record_pictures`, each with its name."""
     if kind == "png":
-        yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top, expected))
+        yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
         return
     from attention_lab.viz.vector import heatmaps_file, overlays_file  # matplotlib is slow to import
 
-    words: dict[str, Any] = {"title": _title(record, expected), "maximum": top}
+    words: dict[str, Any] = {"title": _title(record), "maximum": top}
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, overlays_file(overlay, kind, subtitle=name, **words)
@@ -105,21 +104,16 @@ def record_files(
         yield place, heatmaps_file(record_heatmaps(record), kind, subtitle=place, **words)
 
 
-def save_pictures(
-    observations: list[Observation], folder: Path, kind: Format = "png", *, with_expected: bool = False
-) -> list[Path]:
+def save_pictures(observations: list[Observation], folder: Path, kind: Format = "png") -> list[Path]:
     """Write every attention of every example to `folder` as files of this format; returns their paths.
 
-    The pictures of one attention share a scale. Their titles have input and output, and the expected output
-    if `with_expected`.
+    The pictures of one attention share a scale.
     """
     paths: list[Path] = []
     tops = scale_tops(observations)
     for number, observation in enumerate(observations, start=1):
         for record in observation.records:
-            for place, content in record_files(
-                record, tops[readable(record.module)], kind, observation.expected if with_expected else ""
-            ):
+            for place, content in record_files(record, tops[readable(record.module)], kind):
                 parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
                 name = "_".join(part for part in parts if part)
                 path = folder / f"{name}.{kind}"

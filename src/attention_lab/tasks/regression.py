@@ -132,17 +132,16 @@ class Regression(Task):
             keys=self._labels(self.model.keys[columns]),
             x=self._positions(batch.inputs[rows], self.model.keys[columns]),
         )
-        return [
-            make_observation(
-                weights,
-                0,
-                dict.fromkeys(weights, queries_and_keys),
-                columns=columns,
-                input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[shown]])),
-                output=self._listed(predicted[shown]),
-                expected=self._listed(batch.targets[rows[shown]]),
-            )
-        ]
+        drawn = make_observation(
+            weights,
+            0,
+            dict.fromkeys(weights, queries_and_keys),
+            columns=columns,
+            input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[shown]])),
+            output=self._listed(predicted[shown]),
+            expected="",  # in pictures it would mark the output as wrong, which a number never quite is
+        )
+        return [drawn._replace(expected=self._listed(batch.targets[rows[shown]]))]
 
     @torch.no_grad()
     def curve(self, steps: int = 400) -> Curve | None:

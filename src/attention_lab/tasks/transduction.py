@@ -175,9 +175,7 @@ class Transduction(SequenceGeneration, Task):
         if pictures and worst:
             batch = cast(TransductionBatch, self.prepared(split[torch.tensor(worst[:pictures])]))
             self.eval()
-            save_pictures(
-                self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format, with_expected=True
-            )
+            save_pictures(self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format)
         return [*tables, commonest] if commonest.rows else tables
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:

@@ -88,6 +88,7 @@ def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
         module=parts.text(fields, "module"),
         input=parts.text(fields, "input"),
         output=parts.text(fields, "output"),
+        expected=parts.expected(fields),
         mask=None if attended.all() else attended,
         gold=parts.gold(fields.get("gold")),
         picture=parts.picture(fields.get("picture")),

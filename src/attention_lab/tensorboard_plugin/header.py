@@ -46,6 +46,8 @@ def write_header(
         "picture": None if record.picture is None else _picture_header(record.picture),
         **more,
     }
+    if record.expected:
+        header["expected"] = record.expected
     if record.heads is not None:
         header.setdefault("heads", list(record.heads))
     if record.x is not None:
@@ -127,6 +129,11 @@ def text(fields: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} in the header is not text")
     return value
+
+
+def expected(fields: Mapping[str, Any]) -> str:
+    """The correct output, if the header has one."""
+    return text(fields, "expected") if "expected" in fields else ""
 
 
 def texts(fields: Mapping[str, Any], name: str) -> list[str]:

@@ -35,6 +35,7 @@ class AttentionRecord:
         module: the name of the attention module in the model.
         input: the example as text.
         output: the model's output for it.
+        expected: the correct output, which is shown where the output differs; empty if unknown.
         mask: bool `[H, Q, K]`, True = attended; None if everything is.
         gold: `[Q]` or `[Q, G]`, the correct keys of each query, -1 for none; None if unknown.
         picture: the picture whose cells are the keys, if the input is a picture.
@@ -52,6 +53,7 @@ class AttentionRecord:
     module: str = ""
     input: str = ""
     output: str = ""
+    expected: str = ""
     mask: npt.NDArray[np.bool_] | None = None
     gold: npt.NDArray[np.int64] | None = None
     picture: Ink | None = None

@@ -70,7 +70,7 @@ class TiledRecord:
         side: side of a tile in cells.
         queries: label of each row.
         keys: label of each column.
-        texts: module, input and output.
+        texts: module, input, output and expected output.
     """
 
     heads: Mapping[int, Head]
@@ -79,7 +79,7 @@ class TiledRecord:
     side: int
     queries: Sequence[str]
     keys: Sequence[str]
-    texts: tuple[str, str, str]
+    texts: tuple[str, ...]
 
 
 def value(codes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -129,7 +129,7 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
         side=side,
         queries=queries,
         keys=keys,
-        texts=(parts.text(fields, "module"), parts.text(fields, "input"), parts.text(fields, "output")),
+        texts=(*(parts.text(fields, name) for name in ("module", "input", "output")), parts.expected(fields)),
     )
 
 

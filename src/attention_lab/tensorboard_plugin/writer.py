@@ -30,6 +30,7 @@ def add_attention(
     module: str = "",
     input: str = "",  # noqa: A002
     output: str = "",
+    expected: str = "",
     picture: tuple[Any, int] | None = None,
     x: tuple[Any, Any] | None = None,
 ) -> None:
@@ -52,6 +53,7 @@ def add_attention(
         module: the name of the attention module in the model.
         input: the example as text.
         output: the model's output for it.
+        expected: the correct output, which is shown where the output differs.
         picture: an image `[height, width]` with values from 0 (paper) to 1 (ink), and the side in pixels of
             the square cells that are the keys, numbered down each column, starting with the leftmost.
         x: positions of the queries `[Q]` and of the keys `[K]`, if they are numbers on one axis.
@@ -68,6 +70,7 @@ def add_attention(
         module=module,
         input=input,
         output=output,
+        expected=expected,
         mask=None if mask is None else broadcast(array(mask, np.bool_, "mask"), values.shape),
         gold=None if gold is None else array(gold, np.int64, "gold"),
         picture=None if picture is None else make_ink(*picture),

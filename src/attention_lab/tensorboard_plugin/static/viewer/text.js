@@ -31,12 +31,16 @@ export class TextView {
     this.rows = [];
     this.seen = "";
     const parts = panels.map(({ record, name }) => {
-      const { kind, input, output } = record.header;
+      const { kind, input, output, expected } = record.header;
       const lines = [];
       if (input || output) {
         const said = [isPicture(input) ? "" : input, output].map((text) => visible(text, 400)).filter(Boolean);
         const texts = said.map((text) => make("bdi", { textContent: text })); // each in its own direction
-        lines.push(make("p.al-example", {}, ...texts.flatMap((text, at) => (at ? ["  →  ", text] : [text]))));
+        const example = texts.flatMap((text, at) => (at ? ["  →  ", text] : [text]));
+        if (expected && expected !== output) {
+          example.push(", expected ", make("bdi", { textContent: visible(expected, 400) }));
+        }
+        lines.push(make("p.al-example", {}, ...example));
       }
       if (kind !== "regression") {
         const keys = new Tokens(record, "key", kind === "picture" ? 0 : record.keys, this.choose);
