@@ -118,6 +118,34 @@ def test_mlflow_writes_to_no_other_folder_than_the_one_it_is_given(name: str, tm
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("other", ["many of that name", "a number that is a text"])
+def test_mlflow_keeps_no_pictures_where_another_experiment_does(other: str, tmp_path: Path) -> None:
+    """In a database from others, a name or a number may stand for several experiments."""
+    pytest.importorskip("mlflow", minversion="3")
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    folder.mkdir()
+    MLFlowRunLogger(str(folder))  # makes the tables
+    own = str(folder / "mlflow_artifacts")
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        (columns,) = database.execute("SELECT group_concat(name) FROM pragma_table_info('experiments')")
+        database.execute(f"CREATE TABLE others ({columns[0]}, UNIQUE (experiment_id))")  # all types fit
+        database.execute("DROP TABLE experiments")
+        database.execute("ALTER TABLE others RENAME TO experiments")
+        rows = [(number, "attention-lab", own, "gone") for number in range(1, 101)]
+        last = (200, "attention-lab", str(outside), "active")
+        if other == "a number that is a text":
+            rows, last = [("007", "attention-lab", own, "active")], (7, "other", str(outside), "active")
+        values = "experiment_id, name, artifact_location, lifecycle_stage, workspace"
+        for row in [*rows, last]:
+            database.execute(f"INSERT INTO experiments ({values}) VALUES (?, ?, ?, ?, 'default')", row)
+        database.commit()
+    with pytest.raises(LabError, match=r"mlflow.db keeps files in .*outside/.*, outside the run's folder"):
+        MLFlowRunLogger(str(folder)).log_settings({}, [], [])
+    logging.getLogger("mlflow").handlers.clear()
+
+
 @pytest.mark.parametrize("logger", ["wandb", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
     monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)

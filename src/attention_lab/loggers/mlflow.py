@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 
 from PIL.Image import Image
 from pytorch_lightning.loggers import MLFlowLogger
+from pytorch_lightning.loggers.logger import rank_zero_experiment  # type: ignore[attr-defined]
 from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
@@ -59,7 +60,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
         uri = tracking_uri or _PROCESS_URI
         own = None if uri else f"sqlite:///{self.folder / DATABASE}"
         self._prefix, self._run_id, self._experiment_id, self._checkpoint_callback = "", None, None, None
-        self._initialized = self._own = False
+        self._initialized = self._own = self._checked = False
         if rank_zero_only.rank:  # type: ignore[attr-defined]
             return  # only the first process opens the database
         self._own = own is not None
@@ -80,6 +81,21 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
                 )
         except ImportError:
             raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The client of MLflow; the record is opened on first use.
+
+        Raises:
+            LabError: the run's own database keeps the files of the record outside the run's folder.
+        """
+        client = super().experiment
+        if self._own and not self._checked:
+            # Only MLflow knows which row of a database from others it reads.
+            _check_place(self.folder, str(client.get_run(self._run_id).info.artifact_uri))
+            self._checked = True
+        return client
 
     @rank_zero_only
     def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
@@ -142,13 +158,17 @@ def _check_name(folder: Path) -> None:
 
 def _check_places(folder: Path, query: str, value: str) -> None:
     """Reject a database in the run's folder, perhaps from others, that keeps files outside of it."""
-    file = folder / DATABASE
-    for place in read_texts(file, query, [value]):
-        path = _local_path(place)
-        if path is None or not is_inside(path, folder):
-            raise LabError(
-                f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to start a new one"
-            )
+    for place in read_texts(folder / DATABASE, query, [value]):
+        _check_place(folder, place)
+
+
+def _check_place(folder: Path, place: str) -> None:
+    path = _local_path(place)
+    if path is None or not is_inside(path, folder):
+        raise LabError(
+            f"{folder / DATABASE} keeps files in {place[:200]}, outside the run's folder: remove it to start "
+            "a new one"
+        )
 
 
 def _local_path(place: str) -> Path | None:
