@@ -1,5 +1,6 @@
 """The dictionary answers first, then the model; parts of words are joined."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -66,6 +67,16 @@ def test_a_long_text_is_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch)
     assert [one for one in stub.asked if one] == [["a"], ["bb"], ["ccc"], ["a"]]
 
 
+def test_long_pronunciations_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model from others may have symbols of thousands of characters."""
+    monkeypatch.setattr(pronunciation, "MOST_TEXT", 8)
+    stub: Any = Stub()
+    pronounce = Pronouncer(stub, {})
+    for word in ("aa", "bbbb", "aa", "c", "aa"):
+        pronounce([[word]])
+    assert [one for one in stub.asked if one] == [["aa"], ["bbbb"], ["aa"], ["c"]]
+
+
 def test_letters_of_abbreviations_have_names() -> None:
     stub: Any = Stub()
     pronounce = Pronouncer(stub, {"e": ["wrong"]})
@@ -76,6 +87,29 @@ def test_letters_of_abbreviations_have_names() -> None:
 def test_the_n_best_of_parts_are_combined() -> None:
     stub: Any = Stub()
     assert Pronouncer(stub, {}, n=3)([["a", "b"]]) == [[("B B", 0.0), ("B B L", -1.0), ("B L B", -1.0)]]
+
+
+def test_combining_the_n_best_of_parts_takes_little_memory() -> None:
+    stub: Any = Stub()
+    stub.predict_n_best = lambda lines, n: [[("B" * 20_000, -float(rank)) for rank in range(n)]] * len(lines)
+    tracemalloc.start()
+    (found,) = Pronouncer(stub, {}, n=100)([["a", "b"]])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [score for _, score in found[:4]] == [0.0, -1.0, -1.0, -2.0]
+    assert most < 30_000_000  # all 10,000 pairs would take 400 MB
+
+
+def test_pronunciations_that_are_too_long_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pronunciation, "MOST_TEXT", 0)
+    stub: Any = Stub()
+    stub.predict = lambda lines: ["B" * 90 for _ in lines]
+    pronounce = Pronouncer(stub, {})
+    assert pronounce([["a"], ["a"]]) == [[("B" * 90, 0.0)]] * 2
+    stub.predict = lambda lines: ["B" * 110 for _ in lines]
+    for words in ([["b"]], [["c", "c"]], [["d"], ["d"]]):
+        with pytest.raises(LabError, match=r"^the outputs have more than .* this model are too long$"):
+            pronounce(words)
 
 
 def test_a_model_of_other_sources_is_refused() -> None:

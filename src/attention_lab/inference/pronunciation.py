@@ -1,11 +1,13 @@
 """Pronounce words with a dictionary if it has them, otherwise with a model that turns letters into phones."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.inference.words import SPELLED
+from attention_lab.tasks.errors.text_limit import GROWTH, MOST_TEXT, outputs_too_long
 from attention_lab.tasks.sequence_generation import SequencePredictor
 
 Pronunciations = Sequence[tuple[str, float]]
@@ -17,7 +19,7 @@ _NAMES = (
 )
 LETTER_NAMES = {name[0]: name[2:] for name in _NAMES.split("|")}
 """The names of letters, for spelling abbreviations, in the phones of the CMU dictionary without stress."""
-_REMEMBERED = 200_000
+_REMEMBERED = 200_000  # most parts, of at most about `MOST_TEXT` characters
 
 
 class Pronouncer:
@@ -46,21 +48,33 @@ class Pronouncer:
         self._phones = frozenset(codec.target.vocabulary.symbols)
         self._model, self._dictionary, self._n = model, dictionary, n
         self._remembered: dict[str, Pronunciations] = {}
+        self._characters = 0  # of what is remembered
 
     def __call__(self, words: Sequence[Sequence[str]]) -> list[Pronunciations]:
         """The pronunciations of words, given as their parts; see `word_parts`.
 
         Scores of parts add up. Dictionary entries and names of letters have score 0.
+
+        Raises:
+            LabError: the pronunciations are very much longer than the words.
         """
         parts = {part for word in words for part in word}
-        if len(self._remembered) + len(parts) > _REMEMBERED:
+        if len(self._remembered) + len(parts) > _REMEMBERED or self._characters > MOST_TEXT:
             self._remembered.clear()
+            self._characters = 0
         new = parts - self._remembered.keys()
         known = {part: found for part in new if (found := self._looked_up(part))}
         # Words of similar length make batches with little padding.
         asked = sorted(new - known.keys(), key=lambda part: (len(part), part))
-        self._remembered |= known | dict(zip(asked, self._ask(asked), strict=True))
-        return [self._joined(word) for word in words]
+        added: dict[str, Pronunciations] = known | dict(zip(asked, self._ask(asked), strict=True))
+        self._remembered |= added
+        self._characters += sum(map(_characters, added.values()))
+        left = MOST_TEXT + GROWTH * self._n * sum(len(part) for word in words for part in word)
+        joined = []
+        for word in words:
+            joined.append(self._joined(word, left))
+            left -= _characters(joined[-1])
+        return joined
 
     def _ask(self, parts: list[str]) -> Iterable[Pronunciations]:
         texts = [part.removesuffix(SPELLED) for part in parts]
@@ -83,14 +97,23 @@ class Pronouncer:
             phones = [phone.rstrip("012") for phone in phones]
         return " ".join(phones) if self._phones.issuperset(phones) else ""
 
-    def _joined(self, word: Sequence[str]) -> Pronunciations:
-        """The n best pronunciations of a word of several parts."""
-        best: Pronunciations = self._remembered[word[0]]
+    def _joined(self, word: Sequence[str], most: int) -> Pronunciations:
+        """The n best pronunciations of a word of several parts, of at most `most` characters together."""
+        best = _checked(self._remembered[word[0]], most)
         for part in word[1:]:
-            pairs = [
-                (f"{phones} {more}", score + another)
-                for phones, score in best
-                for more, another in self._remembered[part]
-            ]
-            best = sorted(pairs, key=lambda pair: -pair[1])[: self._n]
+            pairs = product(best, self._remembered[part])
+            chosen = sorted(pairs, key=lambda pair: -(pair[0][1] + pair[1][1]))[: self._n]
+            longer = [(f"{phones} {more}", score + another) for (phones, score), (more, another) in chosen]
+            best = _checked(longer, most)
         return best
+
+
+def _characters(found: Pronunciations) -> int:
+    return sum(len(phones) for phones, _ in found)
+
+
+def _checked(found: Pronunciations, most: int) -> Pronunciations:
+    """These pronunciations. Raises LabError if they have more than `most` characters."""
+    if _characters(found) > most:
+        raise outputs_too_long()
+    return found

@@ -17,7 +17,7 @@ from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
-from attention_lab.tasks.errors.text_limit import GROWTH, MOST_TEXT
+from attention_lab.tasks.errors.text_limit import GROWTH, MOST_TEXT, outputs_too_long
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_generation import SequenceGeneration
 
@@ -138,10 +138,7 @@ class TrainedModel(Generic[TaskT]):
             for one in outputs:
                 left -= len(one) if isinstance(one, str) else sum(len(text) for text, _ in one)
             if left < 0:
-                raise LabError(
-                    f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the "
-                    "inputs: the symbols of this model are too long"
-                )
+                raise outputs_too_long()
             found += outputs
         return found
 

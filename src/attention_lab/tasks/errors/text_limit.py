@@ -14,6 +14,14 @@ GROWTH = 100
 """Characters allowed besides: for each symbol of a test, or for each character of a prediction's inputs."""
 
 
+def outputs_too_long() -> LabError:
+    """The error for the outputs of a prediction that have more characters than these limits allow."""
+    return LabError(
+        f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the inputs: the "
+        "symbols of this model are too long"
+    )
+
+
 class TextLimit:
     """Counts the characters of the examples of a test before they are made into text."""
 
