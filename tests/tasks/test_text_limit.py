@@ -1,4 +1,4 @@
-"""A test of a checkpoint whose symbols are very long ends before it makes text of its examples."""
+"""Tests and predictions with very long symbols end before they make text of their examples."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import torch
 
 from attention_lab.attention import Additive, Mechanism
 from attention_lab.data import ClassificationBatch, ClassificationCodec, Reverse
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.models import MultiHeadClassifier, Transformer
 from attention_lab.tasks import Classification, Task, Transduction
@@ -14,7 +15,7 @@ from attention_lab.tasks.errors import text_limit
 from attention_lab.tasks.errors.text_limit import TextLimit
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feedforward": 8}
-TOO_MANY = r"^the inputs and outputs of this test have more than 1,000 characters, and 100 for each symbol: "
+TOO_MANY = r"^the inputs and outputs have more than 1,000 characters, and 100 for each symbol: "
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +71,16 @@ def test_labels(monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         with pytest.raises(LabError, match=TOO_MANY):
             _tested(task, batch, monkeypatch)
+        with pytest.raises(LabError, match=TOO_MANY):
+            task.answer(batch)
+
+
+def test_several_labels_for_each_input() -> None:
+    letters = Tokenizer(Notation("characters"), Vocabulary(["a"]))
+    codec = ClassificationCodec(["n" * 101, "y" * 101], 500, tokenizer=letters, answers=500)
+    model = MultiHeadClassifier(Mechanism(Additive), codec.sizes, readout="last", **SMALL)
+    task = Classification(model, codec).eval()
+    assert task.answer(codec.encode(["a" * 500]))  # 50,500, and 51,000 are allowed
+    codec.labels[:] = ["n" * 103, "y" * 103]
+    with pytest.raises(LabError, match=TOO_MANY):
+        task.answer(codec.encode(["a" * 500]))

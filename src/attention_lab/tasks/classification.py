@@ -115,8 +115,14 @@ class LabelPrediction(Task):
 
     @torch.no_grad()
     def answer(self, batch: Any) -> list[str]:
-        """The most likely label of each example, or of each of its last positions."""
-        return [self.codec.decode(label) for label in self.logits(batch).argmax(-1).tolist()]
+        """The most likely label of each example, or of each of its last positions.
+
+        Raises:
+            LabError: the labels are too long to be made into text.
+        """
+        classes = self.logits(batch).argmax(-1)
+        TextLimit().count(self.codec.labels, classes)
+        return [self.codec.decode(label) for label in classes.tolist()]
 
 
 class Classification(LabelPrediction):

@@ -23,7 +23,7 @@ def outputs_too_long() -> LabError:
 
 
 class TextLimit:
-    """Counts the characters of the examples of a test before they are made into text."""
+    """Counts the characters of examples before they are made into text."""
 
     def __init__(self) -> None:
         self._left = MOST_TEXT
@@ -46,6 +46,6 @@ class TextLimit:
         self._left += GROWTH * kept.numel() - int(lengths[kept.cpu()].sum())
         if self._left < 0:
             raise LabError(
-                f"the inputs and outputs of this test have more than {MOST_TEXT:,} characters, and {GROWTH} "
-                "for each symbol: the symbols of this model are too long"
+                f"the inputs and outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each "
+                "symbol: the symbols of this model are too long"
             )
