@@ -254,3 +254,19 @@ def test_a_link_in_place_of_a_journal(kind: str, suffix: str, tmp_path: Path) ->
     with pytest.raises(LabError, match=rf"^mine: study\.db{suffix} is a link, or not a file: remove it$"):
         check_study(tmp_path / "study.db", "mine")
     assert other.read_text() == "text"
+
+
+@pytest.mark.parametrize("size", [20_000, 1 << 20])
+def test_values_of_a_study_that_need_much_memory(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty list takes three bytes of JSON, and hundreds of bytes of memory."""
+    monkeypatch.setattr(databases, "physical_memory", lambda: 3_000_000)
+    for count in (9_000, size):
+        with closing(sqlite3.connect(tmp_path / f"{count}.db")) as database:
+            database.execute('CREATE TABLE "a""b" (number INTEGER, value_json TEXT)')
+            database.execute('INSERT INTO "a""b" VALUES (1, NULL), (2, ?)', [f"[{'[],' * count}[]]"])
+            database.commit()
+    check_study(tmp_path / "9000.db", "x")
+    with pytest.raises(LabError, match=r"^x: (it needs more memory|string or blob too big)"):
+        check_study(tmp_path / f"{size}.db", "x")

@@ -31,6 +31,9 @@ _REFUSAL = re.compile(
 MOST_ROWS = 5_000_000
 """Maximum number of rows of a study's tables; a trial has some hundreds."""
 _ROW = 5_000  # bytes of memory that Optuna needs for each trial; in the file, a trial can take as few as 35
+_SHORT = 100  # bytes of a value that this includes
+_BYTE = 100  # bytes of memory for each further byte, which may be JSON: an empty list of it has 3
+_LONGEST_VALUE = 1 << 20  # most bytes of a value
 
 
 def check_study(file: Path, name: str) -> None:
@@ -42,13 +45,30 @@ def check_study(file: Path, name: str) -> None:
     """
     if not file.is_file():
         return
-    left = most = min(MOST_ROWS, physical_memory() // _ROW)
+    memory = physical_memory()
+    left = most = min(MOST_ROWS, memory // _ROW)
     with _opened(file, name) as database:
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            quoted = str(table).replace('"', '""')
-            left -= database.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0]
+            rows, further = database.execute(_size_query(database, str(table))).fetchone()
+            left -= rows
+            memory -= rows * _ROW + int(further) * _BYTE
             if left < 0:
                 raise LabError(f"{name}: it has more than {most:,} rows: use another file")
+            if memory < 0:
+                raise LabError(f"{name}: it needs more memory than this machine has: use another file")
+
+
+def _size_query(database: sqlite3.Connection, table: str) -> str:
+    """The query for the number of rows of a table, and of the bytes by which its values are not short."""
+    columns = [str(row[0]) for row in database.execute("SELECT name FROM pragma_table_info(?)", [table])]
+    sizes = [f"coalesce(max(length(CAST({_quoted(one)} AS BLOB)) - {_SHORT}, 0), 0)" for one in columns]
+    return f"SELECT count(*), total({' + '.join(sizes)}) FROM {_quoted(table)}"
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def read_texts(file: Path, query: str, values: Sequence[str]) -> list[str]:
