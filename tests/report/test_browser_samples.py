@@ -18,13 +18,14 @@ CARDS = """[...document.querySelectorAll('.sample')].map((card) => [
 ])"""
 
 
-def _open(browser: Browser, path: Path, run: Run) -> None:
-    path.write_text(make_page(Heading("title"), [run]), encoding="utf-8")
+def _open(browser: Browser, path: Path, *runs: Run) -> None:
+    path.write_text(make_page(Heading("title"), runs), encoding="utf-8")
     browser.open(path.as_uri())
 
 
-def _record() -> tuple[bytes, bytes]:
-    return encode(AttentionRecord(np.full((1, 1, 2), 0.5, np.float32), ["q"], ["a", "b"]))
+def _record(text: str = "") -> tuple[bytes, bytes]:
+    weights = np.full((1, 1, 2), 0.5, np.float32)
+    return encode(AttentionRecord(weights, ["q"], ["a", "b"], input=text))
 
 
 def test_a_sample_is_beside_the_attention_of_its_own_example(browser: Browser, tmp_path: Path) -> None:
@@ -83,3 +84,71 @@ def test_few_records_are_unpacked_at_a_time(browser: Browser, tmp_path: Path) ->
     browser.run("document.querySelector('button.theme').click()")
     assert browser.run("document.querySelectorAll('.sample canvas').length") == 40
     assert not browser.complaints()
+
+
+OUTPUTS = """[...document.querySelectorAll('.samples')].map((group) => [
+  group.previousElementSibling.matches('h3') ? group.previousElementSibling.textContent : '',
+  ...[...group.querySelectorAll('.sample')].map((card) => [
+    card.querySelector('h3').textContent,
+    [...card.querySelectorAll('.called')].map((one) => one.textContent),
+    [...card.querySelectorAll('.outputs b')].map((one) => one.textContent),
+  ]),
+])"""
+
+
+def test_only_outputs_for_the_same_input_of_the_same_data_are_side_by_side(
+    browser: Browser, tmp_path: Path
+) -> None:
+    samples = {
+        "graph": ("karate", [("2 13", "Mr. Hi", "Mr. Hi")]),
+        "dot": ("reverse", [("ab", "ba", "ba"), ("abc", "cb", "cba")]),
+        "general": ("reverse", [("ab", "b", "ba"), ("xy", "yx", "yx")]),  # of another seed
+        "changed": ("reverse", [("ab", "b", "ab")]),  # with other references
+        "copy": ("copy", [("ab", "ab", "ba")]),
+    }
+    runs = [
+        Run(
+            name,
+            records={f"example {place}/attention": {0: _record()} for place in range(1, len(own) + 1)},
+            samples=own,
+            data=f"data={data}",
+        )
+        for name, (data, own) in samples.items()
+    ]
+    _open(browser, tmp_path / "report.html", *runs)
+    assert browser.run(OUTPUTS) == [
+        ["data=karate", ["2 13", ["graph"], ["Mr. Hi"]]],
+        [
+            "data=reverse",
+            ["ab", ["dot", "general"], ["ba", "b"]],
+            ["ab", ["changed"], ["b"]],
+            ["abc", ["dot"], ["cb"]],
+            ["xy", ["general"], ["yx"]],
+        ],
+        ["data=copy", ["ab", ["copy"], ["ab"]]],
+    ]
+    assert not browser.complaints()
+
+
+def test_records_without_samples_are_side_by_side_if_their_inputs_are_the_same(
+    browser: Browser, tmp_path: Path
+) -> None:
+    runs = [
+        Run(name, records={"hard case/attention": {0: _record(text)}})
+        for name, text in (("a", "x"), ("b", "y"), ("c", "x"))
+    ]
+    _open(browser, tmp_path / "report.html", *runs)
+    assert browser.run(OUTPUTS) == [["", ["hard case", ["a", "c"], []], ["hard case", ["b"], []]]]
+
+
+def test_six_runs_of_each_data_set_have_samples(browser: Browser, tmp_path: Path) -> None:
+    runs = [
+        Run(f"{data}{n}", records={"example 1/attention": {0: _record()}}, data=data)
+        for data, count in (("a", 8), ("b", 2))
+        for n in range(count)
+    ]
+    _open(browser, tmp_path / "report.html", *runs)
+    shown = [len(called) for _, (_, called, _) in browser.run(OUTPUTS)]
+    assert shown == [6, 2]
+    said = "Only 6 runs of each data set are shown"
+    assert browser.run(f"document.body.innerText.includes({said!r})")

@@ -230,6 +230,20 @@ def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path:
     )
 
 
+def test_runs_are_told_with_the_data_by_which_they_are_compared(command: Command, tmp_path: Path) -> None:
+    for data in ("copy", "reverse"):
+        for scoring in ("dot", "general"):
+            choices = {"data": data, "scoring": scoring}
+            make_folder(tmp_path / "runs" / data / scoring, {"test/accuracy": 0.5}, choices=choices)
+    assert command("stage=report", f"run={tmp_path}/runs").status == 0
+    data = page_data(tmp_path / "runs" / "report.html")
+    assert [table["name"] for table in data["comparison"]["tables"]] == ["data=copy", "data=reverse"]
+    assert [run["data"] for run in data["runs"]] == ["data=copy"] * 2 + ["data=reverse"] * 2
+    assert command("stage=report", f"run={tmp_path}/runs/copy").status == 0
+    runs = page_data(tmp_path / "runs" / "copy" / "report.html")["runs"]
+    assert [run["data"] for run in runs] == ["", ""]
+
+
 def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:
     for path in (run_folder / "tensorboard").iterdir():
         path.unlink()

@@ -99,7 +99,7 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
         for job in jobs
         if job.error
     ]
-    return Comparison(done, [make_section(name, group, view) for name, group in _by_data(done)], failed)
+    return Comparison(done, [make_section(name, group, view) for name, group in by_data(done)], failed)
 
 
 def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> Comparison:
@@ -125,7 +125,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     return found
 
 
-def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
+def by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
     """Group the runs by the data they were tested on, with its name (empty if there is only one)."""
     tested = dict.fromkeys(key for job in jobs for key in job.options if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
@@ -189,7 +189,7 @@ def _draw(
         pictures.append(f"{NAME}.{kind}")
     if view.x is None or view.y is None or not done:
         return pictures
-    groups = [jobs for _, jobs in _by_data(done)]
+    groups = [jobs for _, jobs in by_data(done)]
     for section, jobs, name in zip(sections, groups, _plot_names(sections, kind), strict=True):
         rows = group_runs(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))

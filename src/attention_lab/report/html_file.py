@@ -107,6 +107,7 @@ class Run:
         confusions: the most common errors of its test: expected and written symbols, count and an example.
         worst: the worst outputs of its test: input, output, reference and edits.
         setting: the setting that it shares with runs of other seeds; empty if every setting has one run.
+        data: the name of its data; empty if all runs were tested on the same.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Run:
     confusions: Sequence[Sequence[str]] = ()
     worst: Sequence[Sequence[str]] = ()
     setting: str = ""
+    data: str = ""
 
 
 def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | None = None) -> str:
@@ -156,6 +158,7 @@ def _facts(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "setting": run.setting,
+        "data": run.data,
         "samples": run.samples,
         "confusions": run.confusions,
         "worst": run.worst,

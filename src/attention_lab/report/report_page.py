@@ -16,7 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, is_there, open_regular
 from attention_lab.files.run_files import CONFIG, LOG, METRICS
 from attention_lab.files.writing import write_atomically
-from attention_lab.leaderboard.board import compare_runs
+from attention_lab.leaderboard.board import by_data, compare_runs
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.report.html_file import Comparison, Heading, Run, make_page
@@ -54,11 +54,11 @@ def report(config: DictConfig) -> None:
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
-    rows = zip(jobs, names, _settings(jobs), strict=True)
+    rows = zip(jobs, names, _settings(jobs), _data(jobs), strict=True)
     for folder in folders:
         check_own_files(folder)
     check_logs(map(event_folder, folders))
-    runs = [replace(_read(job, name, order), setting=setting) for job, name, setting in rows]
+    runs = [replace(_read(job, name, order), setting=setting, data=data) for job, name, setting, data in rows]
     target = output_folder(given)
     view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
@@ -115,6 +115,12 @@ def _settings(jobs: Sequence[Job]) -> list[str]:
     if not 1 < len(found) < len(jobs):
         return [""] * len(jobs)
     names = {id(job): setting.name for setting in found for job in setting.jobs}
+    return [names[id(job)] for job in jobs]
+
+
+def _data(jobs: Sequence[Job]) -> list[str]:
+    """The name of each run's data, as in the comparison; empty if all runs were tested on the same."""
+    names = {id(job): name for name, group in by_data(jobs) for job in group}
     return [names[id(job)] for job in jobs]
 
 

@@ -29,63 +29,80 @@ function chosenModule(tags, example) {
   return modules.sort((a, b) => score(b) - score(a) || b[2].localeCompare(a[2]))[0]?.[2];
 }
 
-/** @returns {HTMLElement[]} a line about the maps, then a card for each example */
+/** @returns {HTMLElement[]} a line about the maps, then the cards of each data set */
 export function samples(page, source, theme) {
   const names = shortNames(page.runs.map(({ name }) => name));
-  const examples = [
-    ...new Set(
-      page.runs.flatMap(({ name }) =>
-        Object.keys(page.tags[name] ?? {}).flatMap((tag) => EXAMPLE.exec(tag)?.[1] ?? []),
-      ),
-    ),
-  ].sort(natural);
   const looks = colours(page.runs);
-  const modules = new Set();
   const shelf = new Shelf(source); // keeps few large records, which may be of any number
-  const cards = examples.slice(0, MOST_EXAMPLES).map((example) => {
-    const number = sampleOf(example);
-    const outputs = chosenRuns(looks).map((at) => {
-      const run = page.runs[at];
-      const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
-      if (module) modules.add(module);
-      return module ? oneRun(page, shelf, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
-    });
-    const first = page.runs.find((run) => run.samples[number])?.samples[number];
-    const title = first?.[0] && !isPicture(first[0]) ? first[0] : example; // the rows of a picture are in the maps
-    const expected = first?.[2] ? [said("expected", "span", first[2])] : [];
-    return make(
-      "article.sample",
-      {},
-      make("h3", { textContent: visible(title, 200), title: visible(title, 400) }),
-      ...expected,
-      make("div.outputs", {}, ...outputs.filter(Boolean)),
+  const groups = [...Map.groupBy(page.runs.keys(), (at) => page.runs[at].data)]
+    .map(([data, runs]) => ({ data, runs, examples: examplesOf(page, chosenRuns(looks, runs)) }))
+    .filter(({ examples }) => examples.length);
+  const card = ({ example, sample, outputs }) => {
+    const title = sample?.[0] && !isPicture(sample[0]) ? sample[0] : example; // the rows of a picture are in the maps
+    const expected = sample?.[2] ? [said("expected", "span", sample[2])] : [];
+    const maps = outputs.map(({ at, ...output }) =>
+      oneRun(page, shelf, theme, { ...output, run: page.runs[at], example, name: names[at], hue: looks[at].hue }),
     );
-  });
-  const left = page.runs.length - MOST_RUNS;
-  const more = left > 0 ? ` Only ${MOST_RUNS} runs are shown, one of each setting first; all runs are under Attention.` : "";
-  const first = examples.length > MOST_EXAMPLES ? ` Only ${MOST_EXAMPLES} examples are shown; all are under Attention.` : "";
-  const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
-  const of = shown === "attention" ? "" : ` of ${shown},`;
-  const about = `Attention${of} at the last step: a row for each query, a column for each key.${more}${first}`;
-  return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
+    const heading = make("h3", { textContent: visible(title, 200), title: visible(title, 400) });
+    return make("article.sample", {}, heading, ...expected, make("div.outputs", {}, ...maps));
+  };
+  const cards = groups.flatMap(({ data, runs, examples }) => [
+    ...(data ? [make("h3", { textContent: visible(data, 200) })] : []),
+    make(runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...examples.slice(0, MOST_EXAMPLES).map(card)),
+  ]);
+  return cards.length ? [make("p.quiet", { textContent: about(groups) }), ...cards] : [];
+}
+
+/** What the maps show, and what is left out. */
+function about(groups) {
+  const of = groups.length > 1 ? " of each data set" : "";
+  const left = groups.some(({ runs }) => runs.length > MOST_RUNS);
+  const more = left ? ` Only ${MOST_RUNS} runs${of} are shown, one of each setting first; all runs are under Attention.` : "";
+  const many = groups.some(({ examples }) => examples.length > MOST_EXAMPLES);
+  const first = many ? ` Only ${MOST_EXAMPLES} examples${of} are shown; all are under Attention.` : "";
+  const modules = groups.flatMap(({ examples }) => examples.flatMap(({ outputs }) => outputs.map(({ module }) => module)));
+  const named = [...new Set(modules)].map((module) => visible(module, 60)).join(" and ");
+  const what = named === "attention" ? "" : ` of ${named},`;
+  return `Attention${what} at the last step: a row for each query, a column for each key.${more}${first}`;
+}
+
+/**
+ * The examples of runs on the same data. Their number alone does not tell them apart: data with another seed has others.
+ * @returns {{example: string, sample: string[]|undefined, outputs: {at: number, module: string, sample: string[]|undefined}[]}[]}
+ *   each with the runs that were given the same input, with the same expected output
+ */
+function examplesOf(page, runs) {
+  const found = new Map();
+  for (const at of runs) {
+    const { name, samples: own } = page.runs[at];
+    const tags = page.tags[name] ?? {};
+    for (const example of new Set(Object.keys(tags).flatMap((tag) => EXAMPLE.exec(tag)?.[1] ?? []))) {
+      const module = chosenModule(Object.keys(tags), example);
+      const sample = own[sampleOf(example)];
+      const key = JSON.stringify([example, sample?.[0] ?? tags[`${example}/${module}`].input, sample?.[2]]);
+      const one = found.get(key) ?? { example, sample, outputs: [] };
+      one.outputs.push({ at, module, sample });
+      found.set(key, one);
+    }
+  }
+  return [...found.values()].sort((a, b) => natural(a.example, b.example));
 }
 
 /** The index of an example among the samples; -1 if it has a name of its own, and so no sample. */
 const sampleOf = (example) => Number(/^example (\d+)$/u.exec(example)?.[1] ?? 0) - 1;
 
-/** The indices of the runs to show: the first run of each setting (which has its colour), then the second of each. */
-function chosenRuns(looks) {
+/** Which of some runs to show: the first run of each setting (which has its colour), then the second of each. */
+function chosenRuns(looks, runs) {
   const rank = looks.map(({ hue }, at) => looks.slice(0, at).filter((other) => other.hue === hue).length);
-  return [...looks.keys()].sort((a, b) => rank[a] - rank[b] || a - b).slice(0, MOST_RUNS);
+  return [...runs].sort((a, b) => rank[a] - rank[b] || a - b).slice(0, MOST_RUNS);
 }
 
 /** A text of an example after its name. */
 const said = (name, tag, text) =>
   make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
 
-function oneRun(page, shelf, theme, { run, example, module, number, name, hue }) {
+function oneRun(page, shelf, theme, { run, example, module, sample, name, hue }) {
   const tag = `${example}/${module}`;
-  const sample = run.samples[number];
   const right = sample && sample[2] && sample[1] === sample[2];
   const scored = sample && sample[2] && run.confusions.length + run.worst.length > 0; // a number is only more or less close
   const maps = make("a.maps", {
