@@ -18,7 +18,14 @@ from attention_lab.files.writing import write_atomically
 from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import draw_axes, draw_board
 from attention_lab.leaderboard.ranking import rank
-from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
+from attention_lab.leaderboard.settings import (
+    COSTS,
+    group_runs,
+    headlines,
+    higher_is_better,
+    naming_options,
+    varied_options,
+)
 from attention_lab.leaderboard.tables import Section, count, print_leaderboard, to_csv, to_markdown
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
 from attention_lab.runs.given_runs import given_folders, output_folder
@@ -146,6 +153,7 @@ def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
     metrics = _metrics(jobs, view)
     keys = [key for key in (view.group, view.x) if key is not None and key not in metrics]
     keys += [key for key in varied_options(jobs) if key not in keys]
+    keys = keys or naming_options(jobs)
     block_keys = [view.x] if view.x is not None and view.x in keys else []
     largest = higher_is_better(metrics[0], jobs)
     blocks = [

@@ -79,12 +79,15 @@ class Block:
 
     @cached_property
     def named_keys(self) -> list[str]:
-        """The options that name its settings."""
+        """The options that name its settings; for an only setting, all but those of the block."""
+        if len(self.rows) == 1:
+            return [key for key in self.rows[0].setting.options if key not in self.options]
         return telling_options([row.setting for row in self.rows])
 
     def name(self, row: Ranked) -> str:
-        """A short name for a setting: as described; if there is only one option, just its value."""
-        if len(self.keys) == 1:
+        """A short name for a setting: as described; if they differ in one option of names, just its value."""
+        values = [one.setting.options[key] for one in self.rows for key in self.keys]
+        if len(self.keys) == 1 and all(isinstance(value, str) for value in values):
             return as_text(row.setting.options[self.keys[0]])
         return self.describe(row)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attention_lab.commandline.overrides import as_text
-from attention_lab.config_parts import COMPARED, SEED
+from attention_lab.config_parts import COMPARED, MECHANISM, SEED
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.run_folder import Job
@@ -111,6 +111,13 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
             groups = _several(split)
             keys.append(key)
     return keys
+
+
+def naming_options(jobs: Sequence[Job]) -> list[str]:
+    """The options that name runs which differ in none: model, score, and given parts of the mechanism."""
+    given = {key for job in jobs for key in job.overrides}
+    keys = ("model", "scoring", *(key for key in MECHANISM if key in given))
+    return [key for key in dict.fromkeys(keys) if jobs[0].value(key) is not None]
 
 
 def _several(found: Sequence[Setting]) -> list[Sequence[Job]]:

@@ -48,7 +48,7 @@ class Section:
 
     Attributes:
         name: the data that distinguishes it from other sections; empty if there is only one.
-        keys: the options in which its settings differ.
+        keys: the options in which its settings differ, or which name its only setting.
         metrics: the metric that is compared, then others.
         blocks: the settings.
         aside: metrics that the console leaves out.
