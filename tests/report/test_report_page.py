@@ -244,6 +244,18 @@ def test_runs_are_told_with_the_data_by_which_they_are_compared(command: Command
     assert [run["data"] for run in runs] == ["", ""]
 
 
+def test_a_setting_is_named_by_options_that_it_has(command: Command, tmp_path: Path) -> None:
+    for scoring in ("dot", "general"):
+        for seed in (1, 2):
+            given = [f"scoring={scoring}", *(["data.length=5"] if scoring == "dot" else [])]
+            options = {"data": {"length": 5}} if scoring == "dot" else {}
+            folder = tmp_path / "runs" / f"{scoring}_{seed}"
+            make_folder(folder, seed=seed, choices={"scoring": scoring}, options=options, overrides=given)
+    assert command("stage=report", f"run={tmp_path}/runs").status == 0
+    settings = [run["setting"] for run in page_data(tmp_path / "runs" / "report.html")["runs"]]
+    assert settings == ["scoring=dot data.length=5"] * 2 + ["scoring=general"] * 2
+
+
 def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:
     for path in (run_folder / "tensorboard").iterdir():
         path.unlink()

@@ -17,7 +17,7 @@ from attention_lab.files.regular_files import is_file, is_there, open_regular
 from attention_lab.files.run_files import CONFIG, LOG, METRICS
 from attention_lab.files.writing import write_atomically
 from attention_lab.leaderboard.board import by_data, compare_runs
-from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
+from attention_lab.leaderboard.settings import Setting, group_runs, headlines, varied_options
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.report.html_file import Comparison, Heading, Run, make_page
 from attention_lab.report.numbers import comparison, results
@@ -114,8 +114,14 @@ def _settings(jobs: Sequence[Job]) -> list[str]:
     found = group_runs(jobs, varied_options(jobs))
     if not 1 < len(found) < len(jobs):
         return [""] * len(jobs)
-    names = {id(job): setting.name for setting in found for job in setting.jobs}
+    names = {id(job): _setting_name(setting) for setting in found for job in setting.jobs}
     return [names[id(job)] for job in jobs]
+
+
+def _setting_name(setting: Setting) -> str:
+    """The options of a setting that its runs have; on other data, or of another model, runs have others."""
+    job = setting.jobs[0]
+    return setting.describe([key for key in setting.options if key in {*job.choices, *job.options}])
 
 
 def _data(jobs: Sequence[Job]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import { make } from "../viewer/dom.js";
 import { extremes, multiples, number, plain, visible } from "../viewer/labels.js";
-import { breakable } from "./words.js";
+import { breakable, withoutShared } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, LEFT, TOP, BELOW] = [330, 204, 52, 12, 38];
@@ -92,11 +92,14 @@ export function chart(name, series) {
   });
   svg.addEventListener("pointerleave", last);
   last();
-  const named = Map.groupBy(series.keys(), (at) => JSON.stringify([calledInKey(series[at]), classes(series[at])]));
+  const settings = withoutShared(series.map(({ setting }) => setting));
+  const called = series.map(({ name: part }, at) => [settings[at], part].filter(Boolean).join(" "));
+  const named = Map.groupBy(series.keys(), (at) => JSON.stringify([called[at], classes(series[at])]));
   const key = [...named.values()].slice(0, NAMED).map((places) => {
     const one = series[places[0]];
     const shown = places.flatMap((at) => [" ", values[at]]);
-    return make(`span.${classes(one).replaceAll(" ", ".")}`, {}, visible(calledInKey(one), 60), ...shown);
+    const title = visible(one.setting);
+    return make(`span.${classes(one).replaceAll(" ", ".")}`, { title }, ...breakable(called[places[0]]), ...shown);
   });
   return make(
     "figure.chart",
@@ -108,8 +111,6 @@ export function chart(name, series) {
 }
 
 const classes = ({ hue, dashed }) => `run run-${hue % 6}${dashed ? " dashed" : ""}`;
-
-const calledInKey = ({ setting, name }) => [setting, name].filter(Boolean).join(" ");
 
 function drawLine(svg, line, x, y, look) {
   if (line.length > 1) {

@@ -75,7 +75,7 @@ export function curves(runs, headlines) {
   const key = make(
     "div.key",
     {},
-    ...firsts.slice(0, KEYS).map(({ name, hue }) => make(`span.run-${hue % 6}`, { textContent: visible(name, 100) })),
+    ...firsts.slice(0, KEYS).map(({ name, hue }) => make(`span.run-${hue % 6}`, { textContent: visible(name, 200) })),
     ...(firsts.length > KEYS ? [make("b", { textContent: `and ${firsts.length - KEYS} more` })] : []),
     ...(firsts.length < runs.length ? [make("b", { textContent: "thin lines: further seeds" })] : []),
     ...(dashed ? [make("b", { textContent: "┄ training" })] : []),

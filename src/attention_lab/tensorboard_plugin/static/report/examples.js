@@ -11,7 +11,7 @@ import { VERY_MANY } from "../viewer/scene.js";
 import { Shelf } from "../viewer/source.js";
 import { initial, toLink } from "../viewer/state.js";
 import { plainTable } from "./results.js";
-import { breakable, colours, shortNames } from "./words.js";
+import { breakable, colours, shortNames, withoutShared } from "./words.js";
 
 const EXAMPLE = /^(.*?)\/(.+)$/u;
 const MOST_HEADS = 4;
@@ -37,19 +37,23 @@ export function samples(page, source, theme) {
   const groups = [...Map.groupBy(page.runs.keys(), (at) => page.runs[at].data)]
     .map(([data, runs]) => ({ data, runs, examples: examplesOf(page, chosenRuns(looks, runs)) }))
     .filter(({ examples }) => examples.length);
-  const card = ({ example, sample, outputs }) => {
+  const card = (called) => ({ example, sample, outputs }) => {
     const title = sample?.[0] && !isPicture(sample[0]) ? sample[0] : example; // the rows of a picture are in the maps
     const expected = sample?.[2] ? [said("expected", "span", sample[2])] : [];
     const maps = outputs.map(({ at, ...output }) =>
-      oneRun(page, shelf, theme, { ...output, run: page.runs[at], example, name: names[at], hue: looks[at].hue }),
+      oneRun(page, shelf, theme, { ...output, run: page.runs[at], example, name: called.get(at), hue: looks[at].hue }),
     );
     const heading = make("h3", { textContent: visible(title, 200), title: visible(title, 400) });
     return make("article.sample", {}, heading, ...expected, make("div.outputs", {}, ...maps));
   };
-  const cards = groups.flatMap(({ data, runs, examples }) => [
-    ...(data ? [make("h3", { textContent: visible(data, 200) })] : []),
-    make(runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...examples.slice(0, MOST_EXAMPLES).map(card)),
-  ]);
+  const cards = groups.flatMap(({ data, runs, examples }) => {
+    const short = withoutShared(runs.map((at) => names[at]));
+    const called = new Map(runs.map((at, place) => [at, short[place]]));
+    return [
+      ...(data ? [make("h3", { textContent: visible(data, 200) })] : []),
+      make(runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...examples.slice(0, MOST_EXAMPLES).map(card(called))),
+    ];
+  });
   return cards.length ? [make("p.quiet", { textContent: about(groups) }), ...cards] : [];
 }
 

@@ -24,6 +24,17 @@ export function colours(runs) {
   return names.map((name, run) => ({ hue: distinct.indexOf(name), again: names.indexOf(name) < run, name }));
 }
 
+/**
+ * Names such as `data=reverse scoring=dot` without the options that all of them share.
+ * @param {string[]} names each may occur more than once
+ * @returns {string[]} as distinct as the names
+ */
+export function withoutShared(names) {
+  const options = names.map((name) => name.split(" "));
+  const cut = options.map((own) => own.filter((one) => !options.every((other) => other.includes(one))).join(" "));
+  return cut.every(Boolean) && new Set(cut).size === new Set(names).size ? cut : names;
+}
+
 /** The shortest names that distinguish the runs. */
 export function shortNames(names) {
   const parts = names.map((name) => name.split("/"));
