@@ -7,8 +7,10 @@ from typing import Any
 
 from folders import make_run
 
-from attention_lab.leaderboard.ranking import rank
+from attention_lab.leaderboard.plots import board_panels
+from attention_lab.leaderboard.ranking import Block, rank
 from attention_lab.leaderboard.settings import Setting
+from attention_lab.leaderboard.tables import Section
 from attention_lab.runs.run_folder import Job
 
 Command = Callable[..., Any]
@@ -32,11 +34,17 @@ def test_the_only_setting_of_a_data_set_has_a_name(command: Command, tmp_path: P
     assert "best by" not in done.out
 
 
-def _names(*options: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> list[str]:
-    """The names of the settings with these options in a picture."""
+def _block(*options: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Block:
+    """The settings with these options, which all have the same result."""
     job = Job(Path(), {}, {}, {}, {"y": 1.0}, None, "1")
-    block = rank([Setting(one, [job]) for one in options], "y", False, shared or {})
-    return [block.name(row) for row in block.rows]
+    return rank([Setting(one, [job]) for one in options], "y", False, shared or {})
+
+
+def _names(*options: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> list[str]:
+    """What rows of a picture are called."""
+    block = _block(*options, shared=shared)
+    ((panel,), _) = board_panels([Section("", [], ["y"], [block])])
+    return [row.name for row in panel.rows]
 
 
 def test_rows_of_a_picture_say_what_their_values_are() -> None:
@@ -46,3 +54,11 @@ def test_rows_of_a_picture_say_what_their_values_are() -> None:
     assert _names({"model": "nw", "scoring": "dot"}) == ["model=nw scoring=dot"]
     assert _names({"size": 1, "scoring": "dot"}, shared={"size": 1}) == ["scoring=dot"]
     assert _names({"size": 1}, shared={"size": 1}) == ["all runs"]
+
+
+def test_rows_whose_names_would_be_cut_off_say_their_values_alone() -> None:
+    options = [{"trainer.max_epochs": 2, "data.train_size": size, "scoring": "dot"} for size in (10, 20)]
+    scores = [{**options[0], "scoring": score} for score in ("scaled_dot", "general")]
+    ((panel,), _) = board_panels([Section("data=copy", [], ["y"], [_block(*options, *scores)])])
+    assert [row.name for row in panel.rows] == ["10 · dot", "20 · dot", "10 · scaled_dot", "10 · general"]
+    assert (panel.title, panel.heading) == ("data=copy", "train size · scoring")

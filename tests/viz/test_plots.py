@@ -133,6 +133,13 @@ def test_dots_stand_in_their_order_with_rings_for_their_points() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["best", "tied", "worse"], "only what there is"
 
 
+def test_a_heading_stands_above_the_names_of_dots() -> None:
+    axes = axes_of(Dots(DOTS, heading="scoring"))
+    names = dict(zip(axes.get_yticks(), (one.get_text() for one in axes.get_yticklabels()), strict=True))
+    assert names == {2: "dot", 1: "general", 0: "constant", 3: "scoring"}
+    assert axes.get_ylim() == pytest.approx((-0.6, 3.6))
+
+
 def test_dots_without_usable_values_have_an_axis() -> None:
     empty = axes_of(Dots([Dot("diverged", NAN, (NAN, NAN), [NAN, math.inf]), Dot("huge", 1e300)]))
     assert math.isfinite(sum(empty.get_xlim()))

@@ -24,6 +24,7 @@ COLOURS = ("#005EA2", "#569CD6", "#969CA4", "#C88200")
 """Colours of the verdicts."""
 _MOST = 40  # most rows of a panel; a picture has at most three times as many
 _MOST_TICKS = 12
+_LONGEST = 34  # most characters of a row's name; longer ones would be cut off
 
 
 def draw_board(title: str, sections: Sequence[Section], kind: Format = "png") -> bytes:
@@ -38,10 +39,12 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
     left = 3 * _MOST
     blocks = [(section, block) for section in sections for block in section.blocks]
     for section, block in blocks:
-        rows = [_dot(row, block) for row in block.rows[: min(_MOST, left)]]
+        shown = block.rows[: min(_MOST, left)]
+        names, heading = _row_names(shown, block)
+        rows = [_dot(row, block, name) for row, name in zip(shown, names, strict=True)]
         left -= len(rows)
         if rows:
-            panels.append(_panel(section, block, rows))
+            panels.append(_panel(section, block, rows, heading))
     left_out = sum(len(block.rows) for _, block in blocks) - sum(len(panel.rows) for panel in panels)
     seeds = any(row.points for panel in panels for row in panel.rows)
     note = "mean and 95% interval; rings: seeds" if seeds else "one run each"
@@ -49,7 +52,16 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
     return panels, note
 
 
-def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
+def _row_names(rows: Sequence[Ranked], block: Block) -> tuple[list[str], str]:
+    """The names of rows, and the heading above them: if a name is too long, they are values alone."""
+    names = [block.name(row) for row in rows]
+    if len(rows) < 2 or max(map(len, names)) <= _LONGEST:
+        return names, ""
+    values = [[as_text(row.setting.options[key]) for key in block.named_keys] for row in rows]
+    return [" · ".join(row) for row in values], " · ".join(map(_words, block.named_keys))
+
+
+def _panel(section: Section, block: Block, rows: Sequence[Dot], heading: str) -> Dots:
     where = [section.name, *(f"{key}={as_text(value)}" for key, value in block.options.items())]
     axis = f"{metric_name(block.metric)} ({'higher' if block.largest else 'lower'} is better)"
     return Dots(
@@ -59,15 +71,16 @@ def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
         within=bounds(block.metric),
         groups=list(VERDICTS.values()),
         colours=COLOURS,
+        heading=heading,
     )
 
 
-def _dot(row: Ranked, block: Block) -> Dot:
+def _dot(row: Ranked, block: Block, name: str) -> Dot:
     mean = row.setting.estimate(block.metric).mean
     points = list(row.setting.values(block.metric).values())
     group = list(VERDICTS).index(row.verdict)
     rings = points if len(points) > 1 else []
-    return Dot(block.name(row), mean, row.setting.interval(block.metric), rings, group)
+    return Dot(name, mean, row.setting.interval(block.metric), rings, group)
 
 
 def draw_axes(settings: Sequence[Setting], view: View, title: str, kind: Format = "png") -> bytes:

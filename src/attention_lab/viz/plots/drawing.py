@@ -188,9 +188,13 @@ def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
 
     axes.grid(axis="x")
     ys = range(len(panel.rows))[::-1]
-    axes.set_yticks(ys, [fitted(row.name, 10, 210) if named else "" for row in panel.rows])
+    names = [fitted(row.name, 10, 210) if named else "" for row in panel.rows]
+    heading = [fitted(panel.heading, 10, 260)] if named and panel.heading else []
+    axes.set_yticks([*ys, *range(len(ys), len(ys) + len(heading))], [*names, *heading])
     axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
-    axes.set_ylim(-0.6, max(1, len(ys)) - 0.4)
+    for label in axes.get_yticklabels()[len(ys) :]:
+        label.set_color(QUIET)
+    axes.set_ylim(-0.6, max(1, len(ys)) + len(heading) - 0.4)
     if panel.log:
         axes.set_xscale("log")
     if panel.reference is not None:

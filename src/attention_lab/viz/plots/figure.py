@@ -134,7 +134,7 @@ def _inches(panels: Sequence[Panel], stacked: bool) -> tuple[float, float]:
 
 
 def _rows(panel: Panel) -> int:
-    return max(1, len(panel.rows)) if isinstance(panel, Dots) else 12
+    return max(1, len(panel.rows)) + bool(panel.heading) if isinstance(panel, Dots) else 12
 
 
 def _axes(figure: "Figure", panels: Sequence[Panel], stacked: bool) -> "list[Axes]":

@@ -156,6 +156,7 @@ class Dots:
         reference: a value to mark with a vertical line.
         groups: names of the groups for the legend.
         colours: colours of the groups.
+        heading: text above the names of the rows.
     """
 
     rows: Sequence[Dot]
@@ -166,6 +167,7 @@ class Dots:
     reference: float | None = None
     groups: Sequence[str] = ()
     colours: Sequence[str] = COLOURS
+    heading: str = ""
 
 
 @dataclass(frozen=True, eq=False)
