@@ -118,14 +118,14 @@ def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     options = "[...document.querySelectorAll('[aria-label=\"run A\"] option')]"
     assert browser.run(f"{options}.map((one) => [one.textContent, one.title])") == [
         ["digits", "digits"],
-        ["g2p/…window=local_p,…07-02", RUNS["b"]],
-        ["g2p/…window=null,…07-01", RUNS["a"]],
+        ["g2p/…scoring=additive,window=local_p,…07-02", RUNS["b"]],
+        ["g2p/…scoring=additive,window=null,…07-01", RUNS["a"]],
     ]
 
 
 def test_names_that_would_be_the_same_stay_whole(show: Any) -> None:
     names = ["a" * 60 + end for end in ("x", "y", "")] + ["<b>\u202e", "a/b/tensorboard", "a/b"]
-    module = "import(new URL('static/viewer/labels.js', document.baseURI))"
+    module = "import(new URL('static/viewer/run_names.js', document.baseURI))"
     browser = show(_view(run="a"))
     found = browser.run(f"{module}.then(({{distinct}}) => [...distinct({names!r})])")
     assert [name for name, _ in found] == names

@@ -1,7 +1,8 @@
 /** Everything there is to see: runs, their examples, modules and steps. */
 
-import { distinct, extremes } from "./labels.js";
+import { extremes } from "./labels.js";
 import { isPicture } from "./pixels.js";
+import { distinct } from "./run_names.js";
 
 /** Compares two names as people count: example 2 comes before example 10. */
 export const natural = new Intl.Collator("en", { numeric: true }).compare;

@@ -21,6 +21,7 @@ export class Controls {
   constructor(change, actions, host) {
     this.run = new Picker("run A", (run) => change({ run }));
     this.other = new Picker("run B", (other) => change({ other }));
+    for (const { element } of [this.run, this.other]) element.classList.add("al-run");
     this.example = new Picker("example", (example) => change({ example }));
     this.side = new Choice("of two runs", (side) => change({ side }));
     this.view = new Choice("view", (view) => change({ view }));

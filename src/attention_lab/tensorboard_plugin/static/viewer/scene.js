@@ -3,6 +3,7 @@
 import { compare } from "./difference.js";
 import { visible } from "./labels.js";
 import { partOf } from "./part.js";
+import { sideBySide } from "./run_names.js";
 
 const pairs = new WeakMap(); // comparisons of records, since subtracting millions of cells should be done only once
 
@@ -77,6 +78,7 @@ export function buildScene(loaded, state, page) {
   const problems = [];
   const head = Math.min(state.head, first.heads - 1);
   const panels = [];
+  const names = sideBySide([a, b].map(({ place }) => place?.run).filter(Boolean));
   const add = (name, slot, record, more = {}) =>
     panels.push({
       name,
@@ -84,7 +86,7 @@ export function buildScene(loaded, state, page) {
       head: Math.min(head, record.heads - 1),
       difference: false,
       step: slot.place.step,
-      title: titleOf(name, slot, state.other, here.module, record.headNumber(head), page.names),
+      title: titleOf(name, slot, state.other, here.module, record.headNumber(head), names),
       ...more,
     });
   const pair = comparison(a, b);
@@ -123,7 +125,7 @@ export function buildScene(loaded, state, page) {
 
 function titleOf(name, slot, other, module, head, names) {
   if (!other) return [`head ${head}`, visible(module, 80)].filter(Boolean).join(" · ");
-  return `${name} · head ${head} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
+  return `${name} · head ${head} · ${names.get(slot.place.run)}`;
 }
 
 /** The record that represents a module among the small maps; none while one that is needed is being fetched. */

@@ -203,13 +203,7 @@ class Viewer {
     const long = this.loaded.some(({ a }) => a.record && a.record.queries > LONG);
     const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300));
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
-    const names = this.catalogue.names();
-    const { scene, scales, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, {
-      theme,
-      height,
-      ratio,
-      names,
-    });
+    const { scene, scales, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, { theme, height, ratio });
     this.scene = scene;
     this.controls.update(
       { ...this.state, ...chosen(scene, this.state) },
