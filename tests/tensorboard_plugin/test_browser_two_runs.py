@@ -149,3 +149,22 @@ def test_titles_and_lists_have_room_for_the_names(compared: Callable[..., str], 
     assert browser.run(cut) == [0, 0]
     _resize(browser, 700)
     assert browser.run(cut) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("view", "side", "said"),
+    [
+        (
+            "map",
+            "all",
+            "A is 2 × 2 and B is 4 × 2: B − A covers the first query, which is the same in both",
+        ),
+        ("lines", "all", ""),
+        ("lines", "difference", "B − A can only be shown as a map, so both runs are shown"),
+    ],
+)
+def test_a_view_without_a_difference_does_not_say_what_it_covers(
+    compared: Callable[..., str], browser: Browser, view: str, side: str, said: str
+) -> None:
+    compared(SWEEP[0], SWEEP[2], view=view, side=side)
+    assert browser.run("document.querySelector('.al-message').textContent") == said

@@ -23,10 +23,10 @@ function partial(a, b, { queries, keys, difference }) {
     shapes[0] === shapes[1] ? "A and B have different labels" : `A is ${shapes[0]} and B is ${shapes[1]}`;
   if (!difference) return `${apart}: no difference can be taken, so both are shown, on one scale`;
   const same = [
-    ...(queries < Math.max(a.record.queries, b.record.queries) ? [`${queries} queries`] : []),
-    ...(keys < Math.max(a.record.keys, b.record.keys) ? [`${keys} keys`] : []),
-  ];
-  return `${apart}: B − A covers the first ${same.join(" and ")}, which are the same in both`;
+    ...(queries < Math.max(a.record.queries, b.record.queries) ? [queries === 1 ? "query" : `${queries} queries`] : []),
+    ...(keys < Math.max(a.record.keys, b.record.keys) ? [keys === 1 ? "key" : `${keys} keys`] : []),
+  ].join(" and ");
+  return `${apart}: B − A covers the first ${same}, which ${same === "query" || same === "key" ? "is" : "are"} the same in both`;
 }
 
 const OWN_VIEWS = { picture: ["picture"], regression: ["curve"] }; // of a kind of record, besides those of every kind
@@ -90,13 +90,14 @@ export function buildScene(loaded, state, page) {
       ...more,
     });
   const pair = comparison(a, b);
-  const subtracted = pair.difference !== null && ["map", "picture"].includes(view);
+  const subtracts = ["map", "picture"].includes(view); // whether the view can show a difference
+  const subtracted = pair.difference !== null && subtracts;
   const each = side !== "difference" || !subtracted; // both, if their difference cannot be shown
   if (a.record && side !== "b" && each) add("A", a, a.record);
   if (b.record && side !== "a" && each) add("B", b, b.record);
   if (state.other && side !== "a" && !b.record) problems.push(`run B: ${b.problem || "not logged"}`);
   if (a.record && b.record && ["all", "difference"].includes(side)) {
-    if (!pair.whole) problems.push(partial(a, b, pair));
+    if (!pair.whole && (subtracts || (side === "difference" && !pair.difference))) problems.push(partial(a, b, pair));
     else if (!subtracted && side === "difference") problems.push("B − A can only be shown as a map, so both runs are shown");
     if (subtracted) {
       const part = pair.whole ? "" : ` · first ${pair.queries} × ${pair.keys}`;
