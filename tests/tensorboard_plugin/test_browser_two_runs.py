@@ -168,3 +168,24 @@ def test_a_view_without_a_difference_does_not_say_what_it_covers(
 ) -> None:
     compared(SWEEP[0], SWEEP[2], view=view, side=side)
     assert browser.run("document.querySelector('.al-message').textContent") == said
+
+
+BOTH = "A 0_scoring-additive · B 4_scoring-scaled_dot"
+
+
+@pytest.mark.parametrize(
+    ("side", "runs", "text"),
+    [
+        ("all", BOTH, "kl → A: ab · B: axyz"),
+        ("difference", BOTH, "kl → A: ab · B: axyz"),
+        ("a", SWEEP[0].removesuffix("/tensorboard"), "kl → ab"),
+        ("b", SWEEP[2].removesuffix("/tensorboard"), "kl → axyz"),
+    ],
+)
+def test_a_saved_view_names_its_runs_its_input_and_their_outputs(
+    compared: Callable[..., str], browser: Browser, side: str, runs: str, text: str
+) -> None:
+    title, below, *_ = _texts(compared(SWEEP[0], SWEEP[2], side=side))
+    whole = f"{runs} · example 1 · decoder · head 1 · step 7"
+    assert whole.startswith(title.rstrip("…")) and len(title) > len(runs)
+    assert below == text

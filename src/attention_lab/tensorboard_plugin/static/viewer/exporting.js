@@ -7,7 +7,7 @@ import { CanvasPen, SvgPen, widthOf } from "./pen.js";
 import { MASKED } from "./record.js";
 
 const MARGIN = 18;
-const HEADING = 34;
+const [TITLE, TEXT] = [34, 20]; // pixels of the title, and of the line below it
 const RATIO = 2;
 const MOST_CELLS = 10000; // of a map drawn as vectors; a larger map is an image, as its file would be large and slow
 const STRIPES = 6; // pixels from one stripe of a masked cell to the next
@@ -32,23 +32,31 @@ function moved(pen, right, down) {
   };
 }
 
-function compose(scene, cursor, title, width, makePen) {
+/** The pixels from the top of a picture to its maps. */
+const topOf = ({ text }) => MARGIN + TITLE + (text ? TEXT : 0);
+
+/** @param {{title: string, text: string}} heading two lines above the maps; the second may be empty */
+function compose(scene, cursor, { title, text }, width, makePen) {
   const layout = arrange(scene, width, scene.height);
-  const [wide, high] = [Math.ceil(layout.width + 2 * MARGIN), layout.height + HEADING + 2 * MARGIN];
+  const [wide, high] = [Math.ceil(layout.width + 2 * MARGIN), layout.height + topOf({ text }) + MARGIN];
   const pen = makePen(wide, high);
   pen.rect(0, 0, wide, high, { fill: scene.theme.paper });
-  const heading = fitted((text) => widthOf(text, 14, 600), title, wide - 2 * MARGIN);
-  pen.text(heading, MARGIN, MARGIN + 8, { size: 14, weight: 600, fill: scene.theme.ink });
-  const inside = moved(pen, MARGIN, MARGIN + HEADING);
+  const line = (label, y, style) => {
+    const shown = fitted((one) => widthOf(one, style.size, style.weight), label, wide - 2 * MARGIN);
+    pen.text(shown, MARGIN, y, style);
+  };
+  line(title, MARGIN + 8, { size: 14, weight: 600, fill: scene.theme.ink });
+  if (text) line(text, MARGIN + 8 + TEXT, { size: 12, fill: scene.theme.quiet });
+  const inside = moved(pen, MARGIN, topOf({ text }));
   drawFigure(inside, scene, layout);
   drawCursor(inside, scene, layout, cursor);
   return pen;
 }
 
 /** @returns {HTMLCanvasElement} the view at twice its size on the screen */
-export function toCanvas(scene, cursor, title, width) {
+export function toCanvas(scene, cursor, heading, width) {
   const canvas = document.createElement("canvas");
-  compose(scene, cursor, title, width, (wide, high) => {
+  compose(scene, cursor, heading, width, (wide, high) => {
     [canvas.width, canvas.height] = [wide * RATIO, high * RATIO];
     return new CanvasPen(canvas.getContext("2d"), RATIO);
   });
@@ -56,14 +64,14 @@ export function toCanvas(scene, cursor, title, width) {
 }
 
 /** @returns {string} the view as SVG; cells are vectors unless the map is too large */
-export function toSvg(scene, cursor, title, width) {
+export function toSvg(scene, cursor, heading, width) {
   const maps = scene.view === "map" ? [...arrange(scene, width, scene.height).parts] : [];
-  return compose(scene, cursor, title, width, (wide, high) => {
+  return compose(scene, cursor, heading, width, (wide, high) => {
     const pen = new SvgPen(wide, high);
     const image = pen.image.bind(pen);
     pen.image = (canvas, x, y, ...size) => {
       // The image at the position of a map is that map.
-      const at = maps.findIndex((part) => near(part.x + MARGIN, x) && near(part.y + MARGIN + HEADING, y));
+      const at = maps.findIndex((part) => near(part.x + MARGIN, x) && near(part.y + topOf(heading), y));
       const [part] = at < 0 ? [] : maps.splice(at, 1);
       if (!part || !drawCells(pen, scene, part, x, y)) image(canvas, x, y, ...size);
     };

@@ -20,9 +20,12 @@ export const distinct = (names) => shortened(names, KEPT, [withoutDate, withoutB
 export const sideBySide = (names) =>
   shortened(names, TITLE, [withoutDate, withoutTimes, withoutBeginning, withoutFolders, withoutAllShared]);
 
+/** The name of a run as it is, without the folder of its log. */
+export const wholeName = (name) => name.replace(/\/tensorboard$/u, "");
+
 /** The names after as many steps as are needed for the longest; a step that would make two the same is left out. */
 function shortened(names, most, steps) {
-  const texts = names.map((name) => visible(name.replace(/\/tensorboard$/u, ""), 200));
+  const texts = names.map((name) => visible(wholeName(name), 200));
   let shown = texts;
   for (const step of steps) {
     if (shown.every((text) => text.length <= most)) break;

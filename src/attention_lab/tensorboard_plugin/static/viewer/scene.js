@@ -108,10 +108,12 @@ export function buildScene(loaded, state, page) {
     .filter((panel) => !panel.difference)
     .map(({ record }) => remarks(record))
     .filter(Boolean);
+  const shown = [["A", a, "b"], ["B", b, "a"]].filter(([, { record }, without]) => record && side !== without); // prettier-ignore
   const scene = {
     ...page,
     ...scales,
     panels,
+    compared: shown.map(([name, { record, place }]) => ({ name, record, run: place.run })),
     view,
     views,
     head,

@@ -7,6 +7,7 @@ import { THEMES } from "./colours.js";
 import { make } from "./dom.js";
 import { fileName, save, toCanvas, toSvg } from "./exporting.js";
 import { Figure } from "./figure.js";
+import { headingOf } from "./heading.js";
 import { helpDialog, listen } from "./keyboard.js";
 import { visible } from "./labels.js";
 import { Overview } from "./overview.js";
@@ -311,19 +312,11 @@ class Viewer {
 
   export(ending) {
     if (!this.scene) return;
-    const { run, example, module } = this.state;
-    const parts = [run, example, module, `head ${this.scene.head + 1}`, `step ${this.step}`].filter(Boolean);
-    const [title, width] = [visible(parts.join(" · ")), this.figure.element.clientWidth];
+    const heading = headingOf(this.scene, this.state, this.step);
+    const [name, width] = [fileName(heading.file, ending), this.figure.element.clientWidth];
     if (ending === "svg")
-      save(
-        new Blob([toSvg(this.scene, this.#cursor(), title, width)], { type: "image/svg+xml" }),
-        fileName(parts, ending),
-      );
-    else
-      toCanvas(this.scene, this.#cursor(), title, width).toBlob(
-        (blob) => save(blob, fileName(parts, ending)),
-        "image/png",
-      );
+      save(new Blob([toSvg(this.scene, this.#cursor(), heading, width)], { type: "image/svg+xml" }), name);
+    else toCanvas(this.scene, this.#cursor(), heading, width).toBlob((blob) => save(blob, name), "image/png");
   }
 
   async copyLink() {
