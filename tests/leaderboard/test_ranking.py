@@ -246,6 +246,26 @@ def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:
         assert not higher_is_better(name, [])
 
 
+@pytest.mark.parametrize(
+    ("metric", "interval"),
+    [
+        ("test/alignment_error_rate", (0, 1)),
+        ("test/alignment_error_rate/head_2", (0, 1)),
+        ("test/monotonicity", (0, 1)),
+        ("test/alignment_mass", (0, math.inf)),
+        ("test/window_error", (0, math.inf)),
+        ("test/chrf", (0, 100)),
+        ("test/loss", (-math.inf, math.inf)),
+    ],
+)
+def test_an_interval_has_only_possible_values(metric: str, interval: tuple[float, float]) -> None:
+    job = Job(Path(), {}, {}, {}, {}, None)
+    found = Setting({}, [replace(job, metrics={metric: at}, seed=str(at)) for at in (0.0, 1.0)])
+    low, high = 0.5 - 12.706 / 2, 0.5 + 12.706 / 2  # by Student's t with one degree of freedom
+    wanted = max(low, interval[0]), min(high, interval[1])
+    assert found.interval(metric) == pytest.approx(wanted, rel=1e-3)
+
+
 @pytest.mark.parametrize(("known", "expected"), [(True, []), (False, ["optimizer.lr"])])
 def test_a_value_written_in_two_ways_is_one(known: bool, expected: list[str]) -> None:
     """What was typed counts only for a run that stopped before its configuration was known."""

@@ -22,11 +22,16 @@ MOST_METRICS = 4
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
 """Name endings of metrics for which higher is better; for all others, lower is better."""
 BOUNDS = {
-    **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
-    **dict.fromkeys(("token_error_rate", "mse", "seconds", "per_second", "memory_mb"), (0.0, math.inf)),
+    **dict.fromkeys(("accuracy", "sequence_error_rate", "alignment_error_rate", "monotonicity"), (0.0, 1.0)),
+    **dict.fromkeys(("token_error_rate", "mse", "window_error", "alignment_mass"), (0.0, math.inf)),
+    **dict.fromkeys(("seconds", "per_second", "memory_mb", "parameters", "steps"), (0.0, math.inf)),
+    **dict.fromkeys(("bleu", "chrf"), (0.0, 100.0)),
     "perplexity": (1.0, math.inf),
 }
-"""Ranges of metrics, by name ending. Edits can outnumber a reference's symbols, so a rate may exceed 1."""
+"""Ranges of metrics, by name ending. Edits can outnumber a reference's symbols, so a rate may exceed 1.
+
+So may the mass on several correct positions, if weights need not sum to 1. A loss may be anything.
+"""
 
 MOST_NAMED = 4
 """Most options by which settings are named and listed on the console."""
@@ -82,8 +87,9 @@ class Setting:
 
 
 def bounds(metric: str) -> tuple[float, float]:
-    """The least and greatest possible values of a metric."""
-    return next((ends for end, ends in BOUNDS.items() if metric.endswith(end)), (-math.inf, math.inf))
+    """The least and greatest possible values of a metric, also for a single head."""
+    name = HEAD.sub("", metric).rstrip("/ ")
+    return next((ends for end, ends in BOUNDS.items() if name.endswith(end)), (-math.inf, math.inf))
 
 
 def varied_options(jobs: Sequence[Job]) -> list[str]:
