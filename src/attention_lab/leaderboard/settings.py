@@ -88,8 +88,12 @@ class Setting:
 
 def bounds(metric: str) -> tuple[float, float]:
     """The least and greatest possible values of a metric, also for a single head."""
-    name = HEAD.sub("", metric).rstrip("/ ")
+    name = _without_head(metric)
     return next((ends for end, ends in BOUNDS.items() if name.endswith(end)), (-math.inf, math.inf))
+
+
+def _without_head(metric: str) -> str:
+    return HEAD.sub("", metric).rstrip("/ ")
 
 
 def varied_options(jobs: Sequence[Job]) -> list[str]:
@@ -184,7 +188,7 @@ def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:
     for job in jobs:
         if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
             return bool(job.value("monitor.mode") == "max")
-    return metric.endswith(HIGHER_IS_BETTER)
+    return _without_head(metric).endswith(HIGHER_IS_BETTER)
 
 
 def _tested(monitored: Any) -> str:
