@@ -34,7 +34,8 @@ export function samples(page, source, theme) {
   const names = shortNames(page.runs.map(({ name }) => name));
   const looks = colours(page.runs);
   const shelf = new Shelf(source); // keeps few large records, which may be of any number
-  const groups = [...Map.groupBy(page.runs.keys(), (at) => page.runs[at].data)]
+  const logged = [...page.runs.keys()].filter((at) => Object.hasOwn(page.tags, page.runs[at].name)); // a test logs no attention
+  const groups = [...Map.groupBy(logged, (at) => page.runs[at].data)]
     .map(([data, runs]) => ({ data, runs, examples: examplesOf(page, chosenRuns(looks, runs)) }))
     .filter(({ examples }) => examples.length);
   const card = (called) => ({ example, sample, outputs }) => {
