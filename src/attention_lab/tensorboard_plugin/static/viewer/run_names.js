@@ -84,8 +84,9 @@ const bare = (part) => part?.replace(/[/,_ ]$/u, "");
 
 /** Whether all names have a part, with or without what separates it from the next. */
 function sharedBy(names) {
-  const sets = names.map((own) => new Set(own.map(bare)));
-  return (part) => sets.every((set) => set.has(bare(part)));
+  const [first, ...others] = names.map((own) => new Set(own.map(bare)));
+  const shared = new Set([...first].filter((part) => others.every((own) => own.has(part))));
+  return (part) => shared.has(bare(part));
 }
 
 const joined = (parts) => parts.join("").replace(/…+/gu, "…").replace(/^…|[/,_ ]?…?$/gu, "");
