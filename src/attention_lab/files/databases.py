@@ -115,7 +115,7 @@ def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
             raise LabError(f"{name}: it has more tables than any study has: use another file") from None
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG:
-            raise LabError(f"{name}: it has a value longer than any study has: use another file") from None
+            raise LabError(f"{name}: it has a text longer than any study has: use another file") from None
         raise LabError(f"{name}: {first_line(error)}") from None
 
 
