@@ -63,12 +63,13 @@ def _run(config: DictConfig) -> Any:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.commandline.home_folders import expand_in_configuration
     from attention_lab.experiment import machine_failures
-    from attention_lab.experiment.console import in_sweep
+    from attention_lab.experiment.console import in_sweep, silence_libraries
     from attention_lab.interruption import exit_messages, resume, signals
     from attention_lab.runs import started
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
+    silence_libraries()
     try:
         expand_in_configuration(config)
         config = resume.resumed_configuration(config)

@@ -16,7 +16,7 @@ from attention_lab.interruption.signals import is_rank_zero
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
-QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard")
+QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard", "fontTools")
 ON_REQUEST = ("pytorch_lightning.callbacks", "pytorch_lightning.profilers")
 """Loggers of what the user has asked for: a model summary, a profile, a callback with `verbose=true`."""
 IGNORED = (

@@ -25,7 +25,7 @@ from attention_lab.experiment.build_errors import (
 )
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
-from attention_lab.experiment.console import in_sweep, silence_libraries, warn_about_data
+from attention_lab.experiment.console import in_sweep, warn_about_data
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
@@ -175,7 +175,6 @@ def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places
 
 def export(config: DictConfig) -> None:
     """Export the model of `ckpt_path` to the file named by the option `export`, in this job's folder."""
-    silence_libraries()
     plain = to_plain(config)
     checked_trainer_options(plain["trainer"])
     trained = load_trained_model(plain).trained
@@ -210,7 +209,6 @@ def prediction_table(trained: TrainedModel[Task], lines: list[str], readable: di
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """Set seeds and threads; return the resolved configuration as plain values, and the run's folder."""
-    silence_libraries()
     plain = to_plain(config)
     if plain["threads"] is not None:
         torch.set_num_threads(plain["threads"])

@@ -83,7 +83,7 @@ class WandbRunLogger(WandbLogger, RunLogger):
             run = super().experiment
         except wandb.Error as error:
             raise LabError(
-                f"logger=wandb: {first_line(error).rstrip('.')}: log in with `wandb login`, or add "
+                f"logger=wandb: {first_line(error).rstrip('.')}; to log without a server, add "
                 "logger.wandb.offline=true"
             ) from None
         save_run_id(self.folder / RUN_ID, str(run.id))
