@@ -95,7 +95,9 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     done = command(*stopped.err.split()[-1:])
     assert done.status == 0, done.err
-    assert done.out.startswith("Resuming at epoch 1/2, after step 3\n")
+    training, folder, resuming = done.out.splitlines()[:3]
+    assert training.startswith("Training     model=seq2seq data=") and folder.startswith("Folder  ")
+    assert resuming == "Resuming at epoch 1/2, after step 3"
     assert (stopped.folder / "metrics.json").exists()
     refused = command(*stopped.err.split()[-1:], "trainer.max_epochs=4")  # of the finished run
     assert (refused.status, refused.out) == (1, "")

@@ -135,15 +135,27 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
             logger.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
 
 
-def describe_training(trainer: pl.Trainer, task: Task, data: DataModule) -> str:
-    """What is trained, on how much data and where, such as `model=nw data=sine scoring=gaussian: ...`."""
-    choices = HydraConfig.get().runtime.choices
-    parts = " ".join(f"{part}={choices[part]}" for part in ("model", "data", "scoring"))
-    examples = counted(len(data.splits.train), "training example")
-    parameters = counted(sum(parameter.numel() for parameter in task.parameters()), "parameter")
-    device, devices = trainer.strategy.root_device.type, trainer.world_size
-    where = device if devices == 1 else f"{devices} {device} devices"
-    return f"{parts}: {examples}, {parameters}, on {where}"
+class Introduction(pl.Callback):
+    """Prints what is trained, on how much data, and where, once nothing but training is left to fail.
+
+    Args:
+        folder: the run's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Print it, such as `model=nw data=sine scoring=gaussian: 50 training examples, ...`."""
+        if not trainer.is_global_zero:
+            return
+        choices, data = HydraConfig.get().runtime.choices, trainer.datamodule  # type: ignore[attr-defined]
+        parts = " ".join(f"{part}={choices[part]}" for part in ("model", "data", "scoring"))
+        examples = counted(len(data.splits.train), "training example")
+        parameters = counted(sum(one.numel() for one in pl_module.parameters()), "parameter")
+        device, devices = trainer.strategy.root_device.type, trainer.world_size
+        where = device if devices == 1 else f"{devices} {device} devices"
+        results.print_start(f"{parts}: {examples}, {parameters}, on {where}", self.folder)
 
 
 def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:

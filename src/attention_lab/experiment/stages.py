@@ -28,10 +28,10 @@ from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import in_sweep, warn_about_data
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
+    Introduction,
     best_checkpoint,
     check_last_checkpoint,
     check_tested,
-    describe_training,
     find_starting_point,
     fit_metrics,
     no_best_checkpoint_warning,
@@ -83,8 +83,9 @@ def fit(config: DictConfig) -> float | None:
         cost, deferred = Cost(), DeferredSignals()
         guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
+        introduction = [] if in_sweep() else [Introduction(folder)]
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
-        trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
+        trainer = make_trainer(_console(plain), *introduction, restoring, guard, cost, *more)
         check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
@@ -93,8 +94,6 @@ def fit(config: DictConfig) -> float | None:
         if trainer.is_global_zero:
             with blame_checkpoint(start.path if start.resuming else None, lambda: False):
                 write_settings(trainer, plain, task, folder, start)
-            if not in_sweep():
-                results.print_start(describe_training(trainer, task, data), folder)
         with (
             deferred,
             StartupWatchdog(deferred, lambda: getattr(trainer.strategy.launcher, "procs", []), folder),
