@@ -60,6 +60,13 @@ def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> Non
         assert rb"\u2192/leaderboard" in done.stdout and "é".encode("latin-1") in done.stdout
 
 
+def test_a_run_prints_nothing_of_the_libraries(tmp_path: Path) -> None:
+    options = ["model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0"]
+    done = _start('exec "$@"', *options, f"hydra.run.dir={tmp_path}")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"Training     model=nw data=sine scoring=gaussian: 5 training examples, ")
+
+
 @pytest.mark.slow
 def test_training_works_without_streams_and_in_ascii(tmp_path: Path) -> None:
     script, variables = STARTS["ASCII, all closed"]

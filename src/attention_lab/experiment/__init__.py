@@ -69,12 +69,13 @@ def _run(config: DictConfig) -> Any:
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
-    silence_libraries()
     try:
         expand_in_configuration(config)
         config = resume.resumed_configuration(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
-            result = choose_stage(config)(config)
+            stage = choose_stage(config)
+            silence_libraries()  # which have been imported: Lightning would set its level again
+            result = stage(config)
             print(end="", flush=True)  # if output goes to a full disk, this fails
             if config.stage in ("report", "leaderboard") and not in_sweep():
                 started.discard_new_folder(folder)  # unless it contains the result
