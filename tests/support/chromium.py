@@ -26,6 +26,15 @@ FLAGS = [
     "--window-size=1500,1250",
 ]
 READY = "document.querySelector('.al-viewer')?.dataset.state === 'ready'"
+SAVED_SVG = """(async () => {
+  const made = URL.createObjectURL, blobs = [];
+  URL.createObjectURL = (blob) => { blobs.push(blob); return made(blob); };
+  document.querySelector('[data-act=svg]').click();
+  while (!blobs.length) await new Promise((resolve) => setTimeout(resolve, 20));
+  URL.createObjectURL = made;
+  return blobs[0].text();
+})()"""
+"""Press the button SVG, and return the file that is saved."""
 
 
 class Browser:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import CHROMIUM, SAVED_SVG, Browser
 
 from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
@@ -237,16 +237,6 @@ def test_numbers_are_written_as_the_console_writes_them(browser: Browser, tmp_pa
     browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.chart') !== null")
     shown = browser.run(f"{CHARTS}.map((one) => one.querySelector('.key b').textContent)")
     assert shown == [number(value) for value in values]
-
-
-SAVED_SVG = """(async () => {
-  const made = URL.createObjectURL, blobs = [];
-  URL.createObjectURL = (blob) => { blobs.push(blob); return made(blob); };
-  document.querySelector('[data-act=svg]').click();
-  while (!blobs.length) await new Promise((resolve) => setTimeout(resolve, 20));
-  URL.createObjectURL = made;
-  return blobs[0].text();
-})()"""
 
 
 @pytest.mark.slow

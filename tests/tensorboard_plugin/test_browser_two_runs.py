@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import CHROMIUM, SAVED_SVG, Browser
 
 from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, encode
@@ -115,16 +115,6 @@ def compared(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., str]]:
 
     yield opened
     browser.call("Emulation.clearDeviceMetricsOverride")
-
-
-SAVED_SVG = """(async () => {
-  const made = URL.createObjectURL, blobs = [];
-  URL.createObjectURL = (blob) => { blobs.push(blob); return made(blob); };
-  document.querySelector('[data-act=svg]').click();
-  while (!blobs.length) await new Promise((resolve) => setTimeout(resolve, 20));
-  URL.createObjectURL = made;
-  return blobs[0].text();
-})()"""
 
 
 def _texts(svg: str) -> list[str]:
