@@ -234,7 +234,7 @@ def test_a_huge_definition_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute(f"CREATE TABLE t (a{' ' * 200_000})")
-    with pytest.raises(LabError, match=r"^x: it has a text longer than any study has"):
+    with pytest.raises(LabError, match=r"^x: it has a text longer than any study has: use another file$"):
         check_study(file, "x")
 
 

@@ -16,6 +16,7 @@ from attention_lab.experiment.checkpoints import saved_score
 from attention_lab.inference import trained_model
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.tasks import Observation, Task
+from attention_lab.tasks.errors import text_limit
 
 
 class Echo(Task):
@@ -166,11 +167,14 @@ def test_the_text_of_all_outputs_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(task, "answer", outputs)
     monkeypatch.setattr(task, "n_best_answers", outputs)
-    monkeypatch.setattr(trained_model, "MOST_TEXT", 80_000)
+    for module in (trained_model, text_limit):
+        monkeypatch.setattr(module, "MOST_TEXT", 80_000)
     assert len(trained.predict(["ab"] * 100)) == 100  # 100,000 characters: 80,000 + 100 * 200
     assert len(trained.predict_n_best(["ab"] * 16, 5)) == 16
     for predict in (trained.predict, lambda lines: trained.predict_n_best(lines, 2)):
-        with pytest.raises(LabError, match=r"^the outputs have more than .*, and 100 for each "):
+        with pytest.raises(
+            LabError, match=r"^the outputs have more than 80,000 characters, and 100 for each "
+        ):
             predict(["ab"] * 300)
     symbols = task.codec.target.vocabulary.symbols
     monkeypatch.setattr(task.codec.target.vocabulary, "symbols", ["x" * 10_000, *symbols[1:]])

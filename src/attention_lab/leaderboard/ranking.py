@@ -84,10 +84,15 @@ class Block:
             return [key for key in self.rows[0].setting.options if key not in self.options]
         return telling_options([row.setting for row in self.rows])
 
+    @cached_property
+    def _differ_in_a_name(self) -> bool:
+        if len(self.keys) != 1:
+            return False
+        return all(isinstance(row.setting.options[self.keys[0]], str) for row in self.rows)
+
     def name(self, row: Ranked) -> str:
         """A short name for a setting: as described; if they differ in one option of names, just its value."""
-        values = [one.setting.options[key] for one in self.rows for key in self.keys]
-        if len(self.keys) == 1 and all(isinstance(value, str) for value in values):
+        if self._differ_in_a_name:
             return as_text(row.setting.options[self.keys[0]])
         return self.describe(row)
 

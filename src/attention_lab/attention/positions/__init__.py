@@ -5,17 +5,18 @@ layer: they rotate queries and keys before the score, or add a bias to the score
 offset, so that decoding step by step gives the same result as the parallel pass.
 """
 
-from collections.abc import Sequence
+from typing import Unpack
 
 from attention_lab.attention.positions.absolute import Absolute, Learned, Sinusoidal, sinusoids
 from attention_lab.attention.positions.biases import Alibi, Quadratic, T5Bias
-from attention_lab.attention.positions.relative import Relative, Rotary
+from attention_lab.attention.positions.relative import Layout, Relative, Rotary
 from attention_lab.errors import LabError
 
 __all__ = [
     "POSITIONS",
     "Absolute",
     "Alibi",
+    "Layout",
     "Learned",
     "Quadratic",
     "Relative",
@@ -45,20 +46,12 @@ def make_absolute(name: str, size: int, length: int) -> Absolute | None:
     return kind(size, length) if kind is not None and issubclass(kind, Absolute) else None
 
 
-def make_relative(
-    name: str,
-    heads: int,
-    size: int,
-    *,
-    prefix: int = 0,
-    grid: Sequence[int] | None = None,
-    causal: bool = False,
-) -> Relative | None:
+def make_relative(name: str, heads: int, size: int, **layout: Unpack[Layout]) -> Relative | None:
     """The relative positions called `name` for one layer, see `Relative`; None if it is not of that kind."""
     kind = _kind(name)
     if kind is None or not issubclass(kind, Relative):
         return None
-    return kind(heads, size, prefix=prefix, grid=grid, causal=causal)
+    return kind(heads, size, **layout)
 
 
 def _kind(name: str) -> type[Absolute] | type[Relative] | None:

@@ -1,19 +1,28 @@
 """Biases on the scores that depend on the distance between a query and a key."""
 
 import math
-from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention.positions.constant_buffer import ConstantBuffer
-from attention_lab.attention.positions.relative import Relative
+from attention_lab.attention.positions.relative import Layout, Relative
 
 BUCKETS = 32
 """Buckets of distances, as in T5."""
 FARTHEST = 128
 """The distance up to which the ranges of the buckets grow, as in T5."""
+
+
+def _deltas(
+    queries: int, keys: int, offset: int, prefix: int, device: torch.device
+) -> tuple[Int[Tensor, "Q K"], Bool[Tensor, "Q K"]]:
+    """The position of each key minus that of each query, and whether neither is part of the prefix."""
+    query = torch.arange(offset, offset + queries, device=device).unsqueeze(-1)
+    key = torch.arange(keys, device=device)
+    return key - query, (query >= prefix) & (key >= prefix)
 
 
 class Alibi(ConstantBuffer, Relative):
@@ -27,16 +36,8 @@ class Alibi(ConstantBuffer, Relative):
     constant = "slopes"
     slopes: Tensor
 
-    def __init__(
-        self,
-        heads: int,
-        size: int,
-        *,
-        prefix: int = 0,
-        grid: Sequence[int] | None = None,
-        causal: bool = False,
-    ) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
+    def __init__(self, heads: int, size: int, **layout: Unpack[Layout]) -> None:
+        super().__init__(heads, size, **layout)
         self.register_buffer("slopes", self.values().to(torch.get_default_dtype()), persistent=False)
 
     def values(self) -> Tensor:
@@ -45,10 +46,8 @@ class Alibi(ConstantBuffer, Relative):
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
         """`-m_h |i - j|`, 0 to and from the prefix."""
-        query = torch.arange(offset, offset + queries, device=self.slopes.device)
-        key = torch.arange(keys, device=self.slopes.device)
-        placed = (query >= self.prefix).unsqueeze(-1) & (key >= self.prefix)
-        return -self.slopes[:, None, None] * ((query.unsqueeze(-1) - key).abs() * placed)
+        delta, placed = _deltas(queries, keys, offset, self.prefix, self.slopes.device)
+        return -self.slopes[:, None, None] * (delta.abs() * placed)
 
 
 class Quadratic(Relative):
@@ -62,16 +61,9 @@ class Quadratic(Relative):
     is 0. After a sequence without a grid it has the next position.
     """
 
-    def __init__(
-        self,
-        heads: int,
-        size: int,
-        *,
-        prefix: int = 0,
-        grid: Sequence[int] | None = None,
-        causal: bool = False,
-    ) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
+    def __init__(self, heads: int, size: int, **layout: Unpack[Layout]) -> None:
+        super().__init__(heads, size, **layout)
+        grid = layout.get("grid")
         self.grid = None if grid is None else tuple(grid)
         self.centre = nn.Parameter(torch.randn(heads, 1 if grid is None else 2) * math.sqrt(2))
         self.log_sharpness = nn.Parameter(torch.zeros(heads))
@@ -110,16 +102,8 @@ class T5Bias(ConstantBuffer, Relative):
     constant = "starts"
     starts: Tensor
 
-    def __init__(
-        self,
-        heads: int,
-        size: int,
-        *,
-        prefix: int = 0,
-        grid: Sequence[int] | None = None,
-        causal: bool = False,
-    ) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
+    def __init__(self, heads: int, size: int, **layout: Unpack[Layout]) -> None:
+        super().__init__(heads, size, **layout)
         self.register_buffer("starts", self.values(), persistent=False)
         self.table = nn.Parameter(torch.randn(BUCKETS, heads) * (heads * size) ** -0.5)
 
@@ -133,16 +117,13 @@ class T5Bias(ConstantBuffer, Relative):
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
         """`b_h[bucket(delta)]`, 0 to and from the prefix."""
-        query = torch.arange(offset, offset + queries, device=self.starts.device)
-        key = torch.arange(keys, device=self.starts.device)
-        first = 1 - offset - queries  # the smallest delta
-        deltas = torch.arange(first, keys - offset, device=self.starts.device)
-        index = key - query.unsqueeze(-1) - first
+        delta, placed = _deltas(queries, keys, offset, self.prefix, self.starts.device)
+        least = 1 - offset - queries
+        each = torch.arange(least, keys - offset, device=self.starts.device)
         # A look-up for each pair in the small table would take ten times as long in the backward pass.
-        bias = self.table[self._bucket(deltas)].T.index_select(1, index.flatten()).view(-1, queries, keys)
-        if self.prefix == 0:
-            return bias
-        return bias * ((query >= self.prefix).unsqueeze(-1) & (key >= self.prefix))
+        index = (delta - least).flatten()
+        bias = self.table[self._bucket(each)].T.index_select(1, index).view(-1, queries, keys)
+        return bias if self.prefix == 0 else bias * placed
 
     def _bucket(self, delta: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
         distance = -delta if self.causal else delta.abs()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TypedDict, Unpack
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,14 @@ from attention_lab.argument_checks import check_number
 from attention_lab.attention.fast.transforms import has_values, under_transform
 from attention_lab.attention.part_checks import check_grid, check_vectors
 from attention_lab.errors import LabError
+
+
+class Layout(TypedDict, total=False):
+    """The options of `Relative` that say what stands where; see there."""
+
+    prefix: int
+    grid: Sequence[int] | None
+    causal: bool
 
 
 class Relative(nn.Module):
@@ -64,16 +73,8 @@ class Rotary(Relative):
         LabError: the size of the heads is odd.
     """
 
-    def __init__(
-        self,
-        heads: int,
-        size: int,
-        *,
-        prefix: int = 0,
-        grid: Sequence[int] | None = None,
-        causal: bool = False,
-    ) -> None:
-        super().__init__(heads, size, prefix=prefix, grid=grid, causal=causal)
+    def __init__(self, heads: int, size: int, **layout: Unpack[Layout]) -> None:
+        super().__init__(heads, size, **layout)
         if size % 2:
             raise LabError(
                 f"model.positions=rotary rotates pairs of entries, but a head has {size}: "

@@ -1,6 +1,5 @@
 """Multi-head self-attention encoder (1706.03762), for entire sequences at once or step by step."""
 
-from functools import partial
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.fast.packed import Packing, make_packing
 from attention_lab.attention.masks import keeps_all
-from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.attention.positions import Layout, Relative, make_absolute, make_relative
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.activation_checkpointing import run_layer
 from attention_lab.models.parts.sublayers import FeedForward, SublayerNorm, final_norm
@@ -103,11 +102,10 @@ class Encoder(nn.Module):
         self.checkpointing = spec.checkpointing
         self.positions = make_absolute(spec.positions, size, spec.length)
         self.dropout = Dropout(spec.dropout)
-        relative = partial(
-            make_relative, spec.positions, heads, size // heads, prefix=spec.prefix, grid=spec.grid
-        )
+        layout: Layout = {"prefix": spec.prefix, "grid": spec.grid, "causal": spec.causal}
         self.layers = nn.ModuleList(
-            EncoderLayer(mechanism, spec, relative(causal=spec.causal)) for _ in range(spec.layers)
+            EncoderLayer(mechanism, spec, make_relative(spec.positions, heads, size // heads, **layout))
+            for _ in range(spec.layers)
         )
         self.norm = final_norm(size, spec.norm)
 
