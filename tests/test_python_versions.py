@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "src" / "attention_lab"
 PLAIN = {"bool", "float", "int", "str"}
 """Types of attributes that an object never keeps anywhere but in its own dictionary."""
@@ -27,6 +29,7 @@ def hidden_members(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_protocols_checked_at_run_time_ask_for_no_submodule() -> None:
     found = {path: hidden_members(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
     assert {path: members for path, members in found.items() if members} == {}

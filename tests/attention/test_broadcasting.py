@@ -25,6 +25,7 @@ cases = st.tuples(
 of_scores = st.tuples(st.booleans(), st.booleans())  # whether all queries or all keys share a mask or a bias
 
 
+@pytest.mark.long
 @given(
     cases,
     st.booleans(),

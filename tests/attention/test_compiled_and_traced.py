@@ -79,6 +79,7 @@ TRACED = {
 LENGTHS = {"all keys": [6, 6], "some padding": [6, 2], "no key": [6, 0]}
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ def test_some_attentions_by_name() -> None:
     assert model["a"].record is None
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", ["none", "band"])
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "t5"])

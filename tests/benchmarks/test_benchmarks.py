@@ -46,6 +46,7 @@ def _at_once(comparison: Comparison, repeats: int = 1) -> list[Row]:
     return measure(comparison, repeats, sample=0.0, calm=1.0)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:(`torch.jit.script` is dep|After 0.17 or January 2028)")  # of peers
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_a_rate_is_beside_what_the_machine_can_do() -> None:
     assert table[5] == "| peer | - | not installed | - | - | - |"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", [False, True])
 def test_of_a_topic_that_is_cut_short_the_finished_tables_stay(
     old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +68,7 @@ def test_of_a_topic_that_is_cut_short_the_finished_tables_stay(
     assert ("old table" in written, "### finished" in written) == (old, not old)
 
 
+@pytest.mark.long
 def test_without_room_for_a_reference_only_the_errors_are_missing() -> None:
     def reference() -> list[Tensor]:
         raise torch.OutOfMemoryError

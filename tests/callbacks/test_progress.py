@@ -216,6 +216,7 @@ class _Interrupt(pl.Callback):
             raise Stopped(2)
 
 
+@pytest.mark.long
 def test_an_interrupted_training_removes_its_bar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:

@@ -30,6 +30,7 @@ def test_rows_after_the_mark_are_left_out(logger: CSVLogger) -> None:
     assert logger.experiment.metrics == [{"a": "1.0", "b": "2.0", "step": "0"}, {"a": "3.0", "step": "1"}]
 
 
+@pytest.mark.long
 def test_many_short_rows_below_many_columns_take_no_quadratic_time(logger: CSVLogger) -> None:
     count = 200_000  # whose product would take most of an hour
     _write(logger, b",".join(b"%d" % number for number in range(count)) + b"\n" + b"1\n" * count)

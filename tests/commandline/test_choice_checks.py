@@ -18,6 +18,7 @@ def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None
         check_choices([argument], CONF)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -99,6 +100,7 @@ def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it() -> None:
         check_choices(["pooling=my_package.Mine"], CONF)
 
 
+@pytest.mark.long
 def test_choices_and_options_of_ones_own_folder(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text(

@@ -57,6 +57,7 @@ def test_how_a_run_ended_is_logged(log: pytest.LogCaptureFixture) -> None:
     assert log.records[-1].message.endswith("ZeroDivisionError: division by zero")
 
 
+@pytest.mark.long
 def test_the_log_of_a_run(command: Any) -> None:
     done = command(*NW)
     assert done.status == 0, done.err

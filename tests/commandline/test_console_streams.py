@@ -39,6 +39,7 @@ def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "start",
     [
@@ -60,6 +61,7 @@ def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> Non
         assert rb"\u2192/leaderboard" in done.stdout and "é".encode("latin-1") in done.stdout
 
 
+@pytest.mark.long
 def test_a_run_prints_nothing_of_the_libraries(tmp_path: Path) -> None:
     options = ["model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0"]
     done = _start('exec "$@"', *options, f"hydra.run.dir={tmp_path}")
@@ -79,6 +81,7 @@ def test_training_works_without_streams_and_in_ascii(tmp_path: Path) -> None:
     assert "é→" in (run / "config.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_help_and_errors_exit_as_usual() -> None:
     shown = _start(STARTS["reader gone"][0], "--help")
     assert (shown.returncode, shown.stderr) == (0, b"")
@@ -86,6 +89,7 @@ def test_help_and_errors_exit_as_usual() -> None:
     assert _start(script, "scoring=é", **variables).returncode == 1
 
 
+@pytest.mark.long
 def test_a_full_disk_behind_the_console_is_reported_in_one_line(tmp_path: Path) -> None:
     make_run(tmp_path / "run", {RATE: 0.1})
     arguments = ("stage=leaderboard", f"run={tmp_path}/run", f"hydra.run.dir={tmp_path}/job")

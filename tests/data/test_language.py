@@ -23,6 +23,7 @@ def read(data: Text | Words) -> list[list[str]]:
     return [[data.codec.decode(ids) for ids in whole(part).tokens] for part in data.splits]
 
 
+@pytest.mark.long
 def test_words_are_those_of_the_dictionary_parted_alike() -> None:
     data, phones = Words(size=50), CMUDict(size=50)
     train, validation, test = read(data)
@@ -68,6 +69,7 @@ def test_words_of_a_text(tmp_path: Path) -> None:
     assert data.sizes == LanguageSizes(vocabulary=6, length=3)
 
 
+@pytest.mark.long
 def test_a_text_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A string for each character would take 50 bytes, or 100 beyond Latin-1."""
     monkeypatch.setattr(overlaps, "CHUNK", 1000)

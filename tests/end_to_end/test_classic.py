@@ -7,6 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import attention_lab
 
 
+@pytest.mark.long
 def test_the_classic_experiment_has_the_losses_worked_out_from_its_formula(command) -> None:
     """Summed squared errors, each sample predicted from the 49 others; gradient descent from w = 1."""
     done = command("experiment=classic_nw")

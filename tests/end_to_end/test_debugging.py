@@ -12,6 +12,7 @@ TINY = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "debug", ["profiler", *(pytest.param(one, marks=pytest.mark.slow) for one in ("default", "fast_dev_run"))]
 )
@@ -67,6 +68,7 @@ def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -
     assert none.err == f"Error: tags=['c']: no run in run={runs} has them all\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("given", "said"),
     [

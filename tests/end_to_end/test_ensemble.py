@@ -107,6 +107,7 @@ def test_hard_attention_can_be_a_member(model: str, command) -> None:
     assert len(_rows(done.folder)) == 12
 
 
+@pytest.mark.long
 def test_one_member_with_ctc_is_enough_for_rescoring(tmp_path: Path) -> None:
     """In either order, whether the option is that of a checkpoint or given."""
     paths = []
@@ -171,6 +172,7 @@ def test_checkpoints_are_found_once_each_and_sorted(tmp_path: Path) -> None:
         find_checkpoints("missing.ckpt")
 
 
+@pytest.mark.long
 def test_every_example_is_written_down_with_its_edits(command) -> None:
     done = command(*SEQ2SEQ, "pictures=3")
     assert done.status == 0, done.err

@@ -10,6 +10,7 @@ import torch
 
 TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
 SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
+OTHER_PARTS = ("task", "scoring", "normalizer", "pooling", "data")
 
 
 def _check_refused(done, *parts: str) -> None:
@@ -20,7 +21,7 @@ def _check_refused(done, *parts: str) -> None:
         assert part in line
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -132,6 +133,7 @@ def checkpoint(command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
     return Path(shutil.copytree(run, tmp_path / "run")) / "checkpoints" / "best.ckpt"
 
 
+@pytest.mark.long
 def test_a_truncated_checkpoint(command, checkpoint: Path) -> None:
     whole = checkpoint.read_bytes()
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
@@ -159,15 +161,10 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
     assert not trace.exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "part",
-    [
-        "model",
-        *(
-            pytest.param(part, marks=pytest.mark.slow)
-            for part in ("task", "scoring", "normalizer", "pooling", "data")
-        ),
-    ],
+    ["model", *(pytest.param(part, marks=pytest.mark.slow) for part in OTHER_PARTS)],
 )
 @pytest.mark.parametrize(
     "target",
@@ -197,6 +194,7 @@ def test_a_class_that_is_in_no_list_of_its_room_loads(command, checkpoint: Path)
     assert command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]").status == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "value",
     [
@@ -219,6 +217,7 @@ def test_a_checkpoint_holds_plain_values_only(
     assert not (tmp_path / "trace").exists()
 
 
+@pytest.mark.long
 def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
     resume = f"ckpt_path={checkpoint}"
     _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "model: it has model.layers=1, not 2;")
@@ -250,6 +249,7 @@ def test_files_of_pairs(content: bytes, parts: list[str], command, tmp_path: Pat
     _check_refused(command("model=seq2seq", "data=pairs", *files), str(path), *parts)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cell", "shown"), [("two", "'two'"), ("nan", "'nan'"), ("", "''"), ("inf", "'inf'")]
 )
@@ -259,6 +259,7 @@ def test_numbers_of_a_csv_file(cell: str, shown: str, command, tmp_path: Path) -
     _check_refused(command("model=nw", "data=csv_regression", f"data.file={path}"), f"{path}:3", "y", shown)
 
 
+@pytest.mark.long
 def test_an_unknown_symbol_in_validation_is_no_error(command, tmp_path: Path) -> None:
     for part, text in (
         ("train", "ab\tx y\nba\ty x\nbb\ty y\n"),

@@ -74,6 +74,7 @@ def test_own_images_are_learnt_from(command) -> None:
     assert "test/alignment_accuracy" not in json.loads((fitted.folder / "metrics.json").read_text())
 
 
+@pytest.mark.long
 def test_images_and_other_models_do_not_mix(command) -> None:
     refused = command("model=seq2seq", "data=digit_strips")
     assert refused.status == 1

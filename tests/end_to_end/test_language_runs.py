@@ -104,6 +104,7 @@ def test_a_checkpoint_is_tested_on_other_text(command, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
     fitted = command(*_text(tmp_path), "task.max_new_tokens=40", "task.temperature=3")
     done = command("stage=predict", f"ckpt_path={fitted.folder}/checkpoints/best.ckpt", "inputs=['',to,be]")
@@ -112,6 +113,7 @@ def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
     assert (done.folder / "predictions.tsv").read_text() == done.out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -132,6 +134,7 @@ def test_mistakes_are_one_line(options: list[str], message: str, command) -> Non
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 TINY = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "trainer.max_epochs=1"]
 SEQ2SEQ = ["model=seq2seq", "data=reverse", *TINY, "model.hidden_size=4", "pictures=0"]
 
 
+@pytest.mark.long
 def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
     fitted = command(*SEQ2SEQ)
     lines = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abc,zzz]").out.splitlines()
@@ -24,6 +27,7 @@ def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
     assert none.err == "Error: inputs: all inputs are empty\n"
 
 
+@pytest.mark.long
 def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
     options = ["model=cnn", "data=motifs", *TINY, "model.d_model=4", "model.layers=1", "model.readout=mean"]
     fitted = command(*options)
@@ -38,6 +42,7 @@ def test_a_model_without_attention_predicts_without_heatmaps(command) -> None:
         assert "trainer.max_step is not an option of Trainer: did you mean trainer.max_steps?" in unknown.err
 
 
+@pytest.mark.long
 def test_pictures_is_the_number_of_inputs_with_heatmaps(command) -> None:
     fitted = command(*SEQ2SEQ)
     for pictures in (0, 2):

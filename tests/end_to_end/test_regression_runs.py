@@ -10,6 +10,7 @@ from folders import metrics_of
 import attention_lab
 
 
+@pytest.mark.long
 def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(50, generator=generator, dtype=torch.float64) * 5

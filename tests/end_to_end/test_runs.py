@@ -22,8 +22,8 @@ MECHANISMS = sorted(
     for group in ("scoring", "normalizer", "window", "pooling")
     for path in (CONF / group).glob("*.yaml")
 )
-ALWAYS = {"scoring=linear", "window=local_m"}
-"""Mechanisms that are trained in every run of the tests; the runs with the others are slow."""
+ALWAYS = {"scoring=linear"}
+"""The mechanism that is trained in every run of the tests; the runs with the others are slow."""
 TOY = [
     "data.train_size=48",
     "data.validation_size=12",
@@ -125,6 +125,7 @@ def test_tensorboard_shows_every_attention_and_scalar(model: str, fitted) -> Non
     assert "_hparams_/session_start_info" in events.summary_metadata
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model", ["seq2seq", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nw", "multihead"))]
 )
@@ -137,6 +138,7 @@ def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
     assert _without_time(metrics_of(first.folder)) != _without_time(metrics_of(other.folder))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model", ["multihead", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nw", "seq2seq"))]
 )
@@ -178,6 +180,7 @@ def test_predicting_rebuilds_everything_from_the_checkpoint(
     assert torch.allclose(weights.sum(-1), torch.ones(1, len(written)))
 
 
+@pytest.mark.long
 def test_the_command_line_wins_over_the_checkpoint(fitted, command) -> None:
     checkpoint = f"ckpt_path={fitted('seq2seq').folder}/checkpoints/best.ckpt"
     assert command("stage=test", checkpoint, "data=copy", *TOY).status == 0
@@ -220,6 +223,7 @@ def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: 
     assert all(value == value for value in metrics_of(done.folder).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -245,6 +249,7 @@ def test_options_are_read(options: list[str], command) -> None:
     assert done.err == ""
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
@@ -265,6 +270,7 @@ def test_numbers_are_read_in_the_precision_of_the_model(options: list[str], comm
     assert list((done.folder / "attention").iterdir())
 
 
+@pytest.mark.long
 def test_averaged_weights_are_what_is_saved_and_tested(command) -> None:
     done = command(*SMALL["seq2seq"], "callbacks=ema")
     kept = torch.load(best := done.folder / "checkpoints" / "best.ckpt", weights_only=True)

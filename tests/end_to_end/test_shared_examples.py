@@ -4,10 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Command = Callable[..., Any]
 SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1", "pictures=0", "logger=none"]
 
 
+@pytest.mark.long
 def test_they_are_told_in_one_line(command: Command, tmp_path: Path) -> None:
     for name, rows in {"train": "ab", "dev": "bc", "test": "d"}.items():
         (tmp_path / f"{name}.tsv").write_text("".join(f"{row}x\t{row}\n" for row in rows))

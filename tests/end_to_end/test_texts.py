@@ -10,6 +10,7 @@ from attention_lab.errors import LabError
 WORDS = ["low", "lower", "new", "newer", "wide", "wider"]
 
 
+@pytest.mark.long
 def test_sentences_in_subwords_are_trained_tested_and_predicted(command, tmp_path) -> None:
     pytest.importorskip("tokenizers")
     pytest.importorskip("sacrebleu")

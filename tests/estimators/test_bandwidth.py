@@ -18,6 +18,7 @@ def _error(n: int, inputs: int, kernel: str, degree: int, slope: float = 0.3) ->
     return LeaveOneOut(samples, kernel, degree, tolerance=None)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
 @pytest.mark.parametrize("degree", [0, 1])
 def test_no_bandwidth_of_a_fine_grid_has_a_lower_error(kernel: str, degree: int) -> None:
@@ -45,6 +46,7 @@ def test_an_input_that_does_not_matter_is_smoothed_out() -> None:
     assert found.smallest == []
 
 
+@pytest.mark.long
 def test_bandwidths_have_the_units_of_their_inputs() -> None:
     loo, units = _error(60, 2, "gaussian", 1, slope=0.0), torch.tensor([1e-4, 1e4]).double()
     keys, values, weights = loo.samples.keys, loo.samples.values, loo.samples.weights

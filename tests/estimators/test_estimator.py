@@ -27,6 +27,7 @@ def _data(n: int = 80, inputs: int = 1, seed: int = 0) -> tuple[np.ndarray, np.n
     return x, np.sin(x).sum(1) * 2 + 0.3 * generator.standard_normal(n)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some checks have noise alone
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # the array API is off
 @pytest.mark.parametrize(
@@ -72,6 +73,7 @@ def test_a_clone_and_a_pickle_predict_the_same() -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.long
 def test_importing_it_imports_no_framework() -> None:
     names = "{'pytorch_lightning', 'lightning', 'hydra', 'omegaconf', 'tensorboard', 'matplotlib'}"
     script = f"import sys, attention_lab.estimators; sys.exit(str({names} & set(sys.modules) or 0) != '0')"
@@ -117,6 +119,7 @@ def test_targets_keep_their_shape_and_inputs_their_dtype() -> None:
     assert whole.dtype == np.float64 and whole.tolist() == both.predict([[1.0], [2.0]]).tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("degree", [0, 1])
 def test_a_weight_is_a_number_of_samples(kernel: str, degree: int) -> None:

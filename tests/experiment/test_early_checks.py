@@ -76,6 +76,7 @@ MORE_MISTAKES = [
 """Found in the same places as some of the others, each of which takes half a second."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mistakes", [MISTAKES, pytest.param(MORE_MISTAKES, marks=pytest.mark.slow)])
 def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_path: Path) -> None:
     (tmp_path / "bad.tsv").write_text("a\tb\nno tab\n")
@@ -134,6 +135,7 @@ MORE_OWN_FILES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("files", [OWN_FILES, pytest.param(MORE_OWN_FILES, marks=pytest.mark.slow)])
 def test_files_of_the_user_lack_a_line(files: list[tuple[str, str, str]], tmp_path: Path) -> None:
     for number, (group, text, _) in enumerate(files):

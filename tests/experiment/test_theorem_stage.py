@@ -52,6 +52,7 @@ def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
         assert (run.folder / figure).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_no_number_is_cut_on_a_narrow_terminal(command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
     monkeypatch.setenv("COLUMNS", "80")
@@ -61,12 +62,14 @@ def test_no_number_is_cut_on_a_narrow_terminal(command, monkeypatch: pytest.Monk
     assert max(map(len, table.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_columns_have_lines_between_them_where_the_names_of_columns_wrap(command) -> None:
     table = command("experiment=scaling", *SMALL["scaling"]).out.partition("holds")[0].splitlines()
     assert sum(line.count("│") == 10 for line in table) == 2, "a row for each of two sizes"
     assert max(map(len, table)) <= 120
 
 
+@pytest.mark.long
 def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> None:
     run = command("experiment=conv_equivalence", *SMALL["conv_equivalence"], "theorem.sharpness=2")
     assert run.status == 1
@@ -76,6 +79,7 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
     assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
 
 
+@pytest.mark.long
 def test_an_infinite_number_is_null_in_the_file(command) -> None:
     """All gradients are zero at this temperature, and so is the standard error."""
     options = ["theorem.temperatures=[1e30]", "theorem.repetitions=200"]
@@ -120,6 +124,7 @@ def test_a_mistake_is_one_line(command, arguments: list[str], message: str) -> N
     assert message in run.err
 
 
+@pytest.mark.long
 def test_no_lightning_is_imported() -> None:
     script = "import sys, attention_lab.experiment.theorem_stage as d; "
     script += "sys.exit(any(name.startswith(('pytorch_lightning', 'lightning')) for name in sys.modules))"

@@ -174,6 +174,7 @@ def test_running_out_of_memory_is_one_line(
         g2p("a")
 
 
+@pytest.mark.long
 def test_it_needs_neither_lightning_nor_hydra_nor_a_compiler(folder: Path) -> None:
     heavy = [
         "pytorch_lightning",

@@ -67,6 +67,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 """While a graph is traced, sizes are symbols, which the checks of shapes do not know."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [pytest.param(*one, marks=[] if one in FAST else pytest.mark.slow) for one in ALL],
@@ -150,6 +151,7 @@ def test_a_missing_package_and_another_ending_are_told(
         export(toy(Seq2Seq), PAIRS, tmp_path / "m.onnx")
 
 
+@pytest.mark.long
 def test_a_graph_that_gives_other_numbers_is_noticed(tmp_path: Path, monkeypatch) -> None:
     right = exporting._run_torch
     monkeypatch.setattr(exporting, "_run_torch", lambda file: lambda x: [one + 0.1 for one in right(file)(x)])

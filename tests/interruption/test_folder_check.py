@@ -54,7 +54,7 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
         check(config)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
@@ -158,6 +158,7 @@ def test_a_folder_whose_name_hydra_would_replace_is_rejected(tmp_path: Path) -> 
         expand_resume([f"resume={run}"], Path("conf"))
 
 
+@pytest.mark.long
 def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp_path: Path) -> None:
     small = ("model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0")
     run = tmp_path / "run"

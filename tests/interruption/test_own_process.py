@@ -77,6 +77,7 @@ def test_processes_started_by_torchrun_or_srun_need_one_folder(
     own_process.check_shared_folder()
 
 
+@pytest.mark.long
 def test_a_job_of_a_sweep_runs_on_one_node(command) -> None:
     done = command("-m", "model=nw", "trainer=ddp", "trainer.num_nodes=2", "seed=1,2")
     assert done.status == 1

@@ -68,6 +68,7 @@ def test_a_finished_run_says_so_and_is_left_unchanged(command) -> None:
     assert best["global_step"] > 0
 
 
+@pytest.mark.long
 def test_a_model_without_parameters_continues_from_its_checkpoint(command) -> None:
     options = [*NW, "scoring=constant", "~callbacks.convergence"]
     done = command(*options)
@@ -114,6 +115,7 @@ def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
     assert not (stopped.folder / "comparison.csv").exists()
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_falls_back_to_the_previous_one(command) -> None:
     done = command(*SEQ2SEQ)
     (done.folder / "metrics.json").unlink()
@@ -135,6 +137,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_previous_one(command) -> None:
     assert again.err == "Resume: no intact checkpoint; starting from the first step\n"
 
 
+@pytest.mark.long
 def test_a_loss_that_is_not_finite_ends_the_run_before_it_reaches_the_weights(command, monkeypatch) -> None:
     original = Transduction.training_step
 
@@ -157,6 +160,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_it_reaches_the_weights(co
     assert all(bool(value.isfinite().all()) for value in last["state_dict"].values())
 
 
+@pytest.mark.long
 def test_weights_that_are_not_finite_are_not_saved(command, monkeypatch) -> None:
     def spoil(task: Regression) -> None:
         for parameter in task.parameters():

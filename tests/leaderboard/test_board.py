@@ -48,6 +48,7 @@ def test_a_sweep_is_ranked_in_words_and_in_files(
         assert picture.size[0] > 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "begins", "link"),
     [pytest.param("svg", b"<?xml", "![", marks=pytest.mark.slow), ("pdf", b"%PDF", "\n[")],
@@ -66,6 +67,7 @@ def test_pictures_are_files_of_the_format_that_is_asked_for(
     assert link in (folder / "leaderboard.md").read_text() and not list(folder.glob("*.png"))
 
 
+@pytest.mark.long
 def test_a_narrow_console_names_the_columns_that_it_leaves_out(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_narrow_console_names_the_columns_that_it_leaves_out(
     assert "\x1b[1m" in best and "\x1b[1m" not in other
 
 
+@pytest.mark.long
 def test_folders_lists_and_patterns_are_put_together(command: Command, tmp_path: Path) -> None:
     make_sweep(tmp_path / "logs" / "a", {"dot": [0.1, 0.2]})
     make_sweep(tmp_path / "logs" / "b", {"general": [0.3, 0.4]})
@@ -170,6 +173,7 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
     assert "## data=reverse" in (tmp_path / "runs" / "leaderboard.md").read_text()
 
 
+@pytest.mark.long
 def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path) -> None:
     for size, best in ((10, "dot"), (20, "general")):
         for scoring in ("dot", "general"):
@@ -189,6 +193,7 @@ def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path)
     assert (tmp_path / "runs" / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_runs_on_different_data_are_drawn_in_a_plot_each(
     command: Command, tmp_path: Path, monkeypatch
 ) -> None:
@@ -218,6 +223,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     assert "![Letters](comparison_copy.png)" in (tmp_path / "runs" / "leaderboard.md").read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -239,6 +245,7 @@ def test_what_is_no_folder_of_runs_is_said_in_one_line(
     assert said in done.err and done.err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_run_alone_keeps_the_reason_of_its_failure_until_it_runs_again(command: Command) -> None:
     nw = ["model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
     failed = command(*nw, "monitor.metric=validation/missing")

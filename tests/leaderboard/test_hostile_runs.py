@@ -57,6 +57,7 @@ def test_an_enormous_metric_counts_as_not_finite(sign: int, tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -92,6 +93,7 @@ def test_runs_with_too_many_options_are_listed_failures(tmp_path: Path) -> None:
     assert stopped.error is not None and stopped.value("model.layers") == 3
 
 
+@pytest.mark.long
 def test_runs_with_too_many_different_options_are_refused(command: Command, tmp_path: Path) -> None:
     """Otherwise the time would be the product of runs and options, such as an hour for 1,000 runs."""
     for run in range(3):

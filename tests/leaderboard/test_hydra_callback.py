@@ -161,6 +161,7 @@ def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> N
     assert "failed:" not in done.out
 
 
+@pytest.mark.long
 def test_an_unforeseen_error_keeps_its_traceback(command, monkeypatch) -> None:
     from attention_lab.experiment import stages
 
@@ -216,6 +217,7 @@ def test_runs_are_compared_without_a_view(command, tmp_path: Path) -> None:
     assert done.status == 0, done.err
 
 
+@pytest.mark.long
 def test_a_run_alone_is_told_in_full_and_measured(command) -> None:
     done = command("model=nw", "trainer.max_epochs=4")
     assert "Results" in done.out and "Samples" in done.out

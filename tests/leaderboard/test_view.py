@@ -14,6 +14,7 @@ Command = Callable[..., Any]
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
 
 
+@pytest.mark.long
 def test_the_view_of_a_sweep_is_kept_when_it_is_compared_again(command: Command, tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "sweep", RATES)
     options = {"title": "Scores", "x": None, "y": None, "also": ["parameters"], "size": ["damaged"]}
@@ -24,6 +25,7 @@ def test_the_view_of_a_sweep_is_kept_when_it_is_compared_again(command: Command,
     assert titled.out.startswith("Mine")
 
 
+@pytest.mark.long
 def test_a_single_metric_more_needs_no_list(command: Command, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", {RATE: 0.1, "fit/epochs": 7.0})
     for also in ("fit/epochs", "[fit/epochs]"):

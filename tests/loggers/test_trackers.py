@@ -41,6 +41,7 @@ def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comma
     assert read_run_id(done.folder / "wandb_run_id.txt", ".*") == run_id
 
 
+@pytest.mark.long
 def test_wandb_without_a_login_says_what_to_do(command, monkeypatch) -> None:
     pytest.importorskip("wandb")
     for name in ("WANDB_API_KEY", "WANDB_MODE"):
@@ -90,6 +91,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
     logging.getLogger("mlflow").handlers.clear()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy
 def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("mlflow", minversion="3")

@@ -40,6 +40,7 @@ def test_alignments_by_hand(
     assert _edits(output, reference) == expected
 
 
+@pytest.mark.long
 def test_long_sequences_take_no_table_of_all_pairs() -> None:
     """It would have 9 million numbers, 72 MB."""
     output, reference = [4, 5, 6] * 1_000, [4, 6] * 1_500

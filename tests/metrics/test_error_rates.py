@@ -140,6 +140,7 @@ def test_where_a_prediction_ends(prediction: list[int], wrong: int, errors: int)
     assert tokens.compute().item() == errors / 2
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=1, max_size=5),
     st.integers(0, 3),

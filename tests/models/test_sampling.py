@@ -168,6 +168,7 @@ def test_every_symbol_is_drawn_with_a_number_of_its_own() -> None:
     assert outputs.tolist() == [[BOS, 4, 4, 5, 4], [BOS, 5, 4, 5, PAD]]
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**30), st.integers(2, 9))
 def test_company_changes_nothing(seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)

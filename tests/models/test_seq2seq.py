@@ -198,6 +198,7 @@ def test_selected_states_go_on_as_their_own(options: dict[str, Any]) -> None:
     torch.testing.assert_close(chosen, whole[index], rtol=0, atol=1e-10)
 
 
+@pytest.mark.sampled(2)
 @variants
 def test_padding_and_company_change_nothing(options: dict[str, Any]) -> None:
     model = _model(**options)
@@ -247,6 +248,7 @@ def test_dropout_of_everything_leaves_nothing_of_the_input() -> None:
         assert torch.equal(logits, model.decoder.output.bias.expand_as(logits))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong"])
 def test_learns_to_copy(wiring: str) -> None:
     model = toy(Seq2Seq, Additive, embedding_size=16, hidden_size=32, wiring=wiring)

@@ -47,6 +47,7 @@ def _scores(members: list, source: Tensor, length: Tensor, outputs: list[tuple[i
     return mean.log().gather(2, target.unsqueeze(2)).sum((1, 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("alpha", "count_there"), [(0.0, 2), (1.0, 1)])
 @torch.no_grad()
 def test_the_best_outputs_of_both_directions(alpha: float, count_there: int) -> None:

@@ -40,6 +40,7 @@ NOTHING = """document.title !== 'owned' && !window.owned &&
   document.querySelectorAll('.al-viewer img, .al-viewer script, .al-viewer svg').length === 0"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1000, 390])
 def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: Path, width: int) -> None:
     view = attention_lab.show(WEIGHTS, HOSTILE, title=HOSTILE[0], input=HOSTILE[1])
@@ -61,6 +62,7 @@ def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: P
     browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.long
 def test_a_file_opens_by_itself_with_its_runs(browser: Browser, tmp_path: Path) -> None:
     runs = {"before": {"layer": WEIGHTS}, "after": {"layer": WEIGHTS[::-1]}}
     path = attention_lab.show(runs, list("abcdef"), theme="dark").save(tmp_path / "attention.html")
@@ -76,6 +78,7 @@ def test_a_file_opens_by_itself_with_its_runs(browser: Browser, tmp_path: Path) 
     assert not browser.complaints()
 
 
+@pytest.mark.long
 def test_a_long_input_fits_a_page(browser: Browser, tmp_path: Path) -> None:
     weights = np.random.default_rng(0).random((2, 1500, 1500), np.float32)
     weights /= weights.sum(-1, keepdims=True)

@@ -73,6 +73,7 @@ COUNT = """(() => {
 })()"""
 
 
+@pytest.mark.long
 def test_few_records_are_unpacked_at_a_time(browser: Browser, tmp_path: Path) -> None:
     """A record of 60 KB may unpack to 64 MB."""
     records = {f"example {number}/attention": {0: _record()} for number in range(1, 41)}

@@ -151,6 +151,7 @@ def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_
     assert run["confusions"] == [["A → B", "6", "long: …"]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "table", ["", "source\toutput\n", "source\toutput\treference\tedits\na\tb\n", "\udcff"]
 )
@@ -170,6 +171,7 @@ def test_several_runs_are_compared_in_one_file(command: Command, run_folder: Pat
     assert [run["name"] for run in data["runs"]] == ["logs/mine", "logs/other"]
 
 
+@pytest.mark.long
 def test_the_runs_below_a_folder_are_compared(command: Command, tmp_path: Path) -> None:
     sweep = tmp_path / "sweep"
     for name in ("0_scoring-dot", "1_scoring-additive"):
@@ -195,6 +197,7 @@ def test_a_test_is_told_with_the_choices_of_the_run_that_it_tests(command: Comma
     assert trained.items() <= dict(run["config"]).items()
 
 
+@pytest.mark.long
 def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path / "sweep_2026", {"dot": [0.1, 0.2], "general": [0.15, 0.2]})
     failed = make_folder(sweep / "failed", overrides=["scoring=cosine", "seed=1"])
@@ -266,6 +269,7 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
     assert data["tags"] == {} and data["runs"][0]["results"] == [] and data["runs"][0]["curves"] == {}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -283,6 +287,7 @@ def test_a_bad_run_folder_is_reported_in_one_line(
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "text"),
     [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],

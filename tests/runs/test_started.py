@@ -10,6 +10,7 @@ from attention_lab.runs.started import discard_new_folder, note_new_folders
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -39,6 +40,7 @@ def test_a_folder_that_was_there_stays(command: Any, tmp_path: Path) -> None:
     assert (kept / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_a_refused_resume_does_not_mark_the_run_as_failed(command: Any) -> None:
     done = command(*NW)
     assert done.status == 0, done.err

@@ -129,6 +129,7 @@ def test_a_number_is_written_exactly(value: float) -> None:
     assert OverridesParser.create().parse_override(f"key={as_text(value)}").value() == value
 
 
+@pytest.mark.long
 def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_path: Path) -> None:
     options = [*NW, "normalizer.temperature=choice(1.0,0.0)", "scoring=gaussian", "scoring.width=1.0"]
     # With this seed only the first trial fails.

@@ -46,6 +46,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention
 
 
+@pytest.mark.long
 def test_wrong_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
     data = Reverse(train_size=1, validation_size=1, test_size=1)
     data.setup()
@@ -152,6 +153,7 @@ def test_data_that_does_not_know_its_curve_and_keeps_no_test_shows_neither(tmp_p
         assert [one.style for one in panel.series] == ["band", "plain", "dashed", "samples"]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["svg", "pdf"])
 def test_pictures_are_written_in_the_format_that_is_asked_for(kind: Format, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def _trained(guidance: float) -> float:
     return float(chosen[aligned].mean())
 
 
+@pytest.mark.long
 def test_guidance_teaches_the_alignment() -> None:
     guided, free = _trained(1.0), _trained(0.0)
     assert guided > free + 0.3, (guided, free)

@@ -74,6 +74,7 @@ def test_answers_go_on_from_their_prompts() -> None:
     assert task.answer(CODEC.encode(prompts)) != answers
 
 
+@pytest.mark.long
 def test_sampling_options_are_used() -> None:
     prompts = CODEC.encode(["a"] * 20)
     assert len(set(_task(temperature=0).answer(prompts))) == 1

@@ -89,6 +89,7 @@ def test_monte_carlo_is_unbiased(
         torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, atol=1e-12, rtol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
 def test_a_leave_one_out_baseline_is_unbiased(monkeypatch: pytest.MonkeyPatch, wiring: str) -> None:
     """Averaged over all pairs of draws, the estimate is the gradient of the bound."""

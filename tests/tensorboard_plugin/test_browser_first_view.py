@@ -98,6 +98,7 @@ IS_TITLE = "(text) => /^(A|B|B − A) · head/.test(text)"
 PANELS = f"{TITLES}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
 
 
+@pytest.mark.long
 def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
     browser = show(_view(run="a"))
     options = "[...document.querySelectorAll('[aria-label=example] option')].map((one) => one.textContent)"
@@ -106,6 +107,7 @@ def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
     assert chosen == "example 2"  # 3 x 3, 4 x 2, 7 x 9 and 13 x 12
 
 
+@pytest.mark.long
 def test_the_help_page_begins_at_its_top(show: Any) -> None:
     browser = show(_view(run="a"), height=500)
     opened = "document.querySelector('[aria-label=help]')"
@@ -113,6 +115,7 @@ def test_the_help_page_begins_at_its_top(show: Any) -> None:
     assert browser.run(f"{opened}.open && [{opened}.scrollTop, {opened}.scrollHeight > 500]") == [0, True]
 
 
+@pytest.mark.long
 def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     browser = show(_view(run="a"))
     options = "[...document.querySelectorAll('[aria-label=\"run A\"] option')]"
@@ -123,6 +126,7 @@ def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     ]
 
 
+@pytest.mark.long
 def test_names_that_would_be_the_same_stay_whole(show: Any) -> None:
     names = ["a" * 60 + end for end in ("x", "y", "")] + ["<b>\u202e", "a/b/tensorboard", "a/b"]
     module = "import(new URL('static/viewer/run_names.js', document.baseURI))"
@@ -151,6 +155,7 @@ def test_what_has_nothing_in_common_is_shown_side_by_side(show: Any, view: str) 
     assert "no difference can be taken, so both are shown" in said
 
 
+@pytest.mark.long
 def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
     browser = show(_view(run="a", example="example 2", view="lines", key="3"))
     fact = "(one) => [one.dataset.fact, one.querySelector('b').textContent]"
@@ -160,6 +165,7 @@ def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
     assert 0 < float(said["most"].rsplit(" ", 1)[1]) <= 1
 
 
+@pytest.mark.long
 def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     edges = (
@@ -169,6 +175,7 @@ def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
     assert start < end  # where the arrow points, which is not turned round in text written from the right
 
 
+@pytest.mark.long
 def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     said = "document.querySelector('.al-example').textContent"
@@ -177,6 +184,7 @@ def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
     assert browser.run(said) == "1"
 
 
+@pytest.mark.long
 def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     lefts = """(() => {
@@ -203,6 +211,7 @@ def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     assert not browser.complaints()
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [1400, 1000, 390])
 @pytest.mark.parametrize("run", ["a", "digits"])
@@ -247,6 +256,7 @@ def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
     assert one <= 160 < many
 
 
+@pytest.mark.long
 def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any) -> None:
     browser = show(_view(run="digits"), height=420)
     assert browser.run(
@@ -254,45 +264,3 @@ def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any
     )
     tops = "[...document.querySelectorAll('.al-module:first-child .al-tile')].map((one) => one.offsetTop)"
     assert len(set(browser.run(tops))) == 1
-
-
-@pytest.mark.slow
-def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
-    browser: Browser, serving: Any, tmp_path: Path
-) -> None:
-    logs, labels = tmp_path / "logs", list("abc")
-    names = [
-        f"{model}/reverse_{scoring}"
-        for model in ("cnn", "lm", "rnn")
-        for scoring in ("dot", "cosine", "bilinear", "mlp")
-    ]
-    for place, name in enumerate(names):
-        log = Log(logs / name, start=1000.0 if name == "lm/reverse_dot" else 1.0 + place)
-        for step in (0, 5000) if name == "cnn/reverse_dot" else (0,):  # it was started first and ended last
-            add_attention(log, "example 1/decoder", _weights(3, 3), labels, labels, step)
-        log.close()
-    chosen = "document.querySelector('[aria-label=\"run A\"]').value"
-    with serving(logs, tmp_path / "output") as server:
-        page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
-        browser.open(page)
-        assert browser.run(chosen) == "lm/reverse_dot"
-        browser.run("new Promise((done) => setTimeout(done, 300))")  # the address would follow a moment later
-        assert "run=" not in browser.run(
-            "decodeURIComponent(location.href)"
-        )  # a later run is shown when it is reloaded
-        browser.press("s")
-        browser.wait("decodeURIComponent(location.href).includes('run=lm%2Freverse_dot')")
-
-
-@pytest.mark.parametrize("start", [float("nan"), float("inf")])
-def test_a_run_that_started_at_no_time_hides_no_other(
-    browser: Browser, serving: Any, tmp_path: Path, start: float
-) -> None:
-    for name, time in (("known", 5.0), ("unknown", start)):
-        log = Log(tmp_path / "logs" / name, start=time)
-        add_attention(log, "example 1/decoder", _weights(3, 3), list("abc"), list("abc"), 0)
-        log.close()
-    with serving(tmp_path / "logs", tmp_path / "output", "--load_fast", "false") as server:
-        page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
-        browser.open(page)
-        assert browser.run("document.querySelector('[aria-label=\"run A\"]').value") == "known"

@@ -97,6 +97,7 @@ def _check_widths(browser: Browser) -> None:
     assert not browser.complaints()
 
 
+@pytest.mark.long
 def test_the_report_of_a_run_tells_what_matters_first(browser: Browser, tmp_path: Path) -> None:
     heading = Heading("logs/run", "2026-01-31 12:00", "python train.py scoring=dot")
     text = _open(browser, tmp_path / "report.html", make_page(heading, _runs(["dot"])), 2)
@@ -112,6 +113,7 @@ def test_the_report_of_a_run_tells_what_matters_first(browser: Browser, tmp_path
     _check_widths(browser)
 
 
+@pytest.mark.long
 def test_only_outputs_that_can_be_right_are_marked_as_wrong(browser: Browser, tmp_path: Path) -> None:
     record = encode(AttentionRecord(WEIGHTS, list("wxyz"), list("abcde"), module="attention"))
     records = {f"example {place}/attention": {7: record} for place in (1, 2)}
@@ -138,6 +140,7 @@ def test_long_keys_leave_room_for_the_weights_of_a_short_output(browser: Browser
     assert browser.run("document.querySelector('.sample canvas').clientWidth") > 39 + 2 * 20  # two cells
 
 
+@pytest.mark.long
 def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_path: Path) -> None:
     compared = Comparison([SETTINGS], ["2 of 4 runs failed: why"], ["leaderboard.md", "leaderboard.png"])
     page = make_page(Heading("sweep_2026"), _runs(["additive", "dot"]), compared)
@@ -192,6 +195,7 @@ def test_seeds_of_a_setting_share_a_colour_and_a_name(browser: Browser, tmp_path
     assert browser.run(last) == "peak memory\n(MB)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_map_of_a_sample_takes_the_width_of_its_card(
     browser: Browser, tmp_path: Path, width: int
@@ -206,6 +210,7 @@ def test_the_map_of_a_sample_takes_the_width_of_its_card(
     browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.long
 def test_short_labels_are_upright_unless_most_are_long(browser: Browser, tmp_path: Path) -> None:
     few, many = [*"abcdefghijklmnopqrstuvwxyzABCDEF", "</s>"], ["2", *["3.625"] * 27, *["4.5"] * 12]
     for labels, turned in ((few, {"&lt;/s&gt;"}), (many, {"3.625", "4.5"})):

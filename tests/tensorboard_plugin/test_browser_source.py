@@ -123,6 +123,7 @@ def test_only_what_is_still_wanted_is_fetched(start: Any) -> None:
     assert browser.run("document.querySelector('.al-message').hidden")
 
 
+@pytest.mark.long
 def test_a_late_list_of_runs_does_not_replace_a_newer_one(start: Any) -> None:
     browser = start({"a": _modules(1, [0])})
     browser.run("(window.hold_tags = true, viewer.reload(), viewer.reload(), 0)")
@@ -134,6 +135,7 @@ def test_a_late_list_of_runs_does_not_replace_a_newer_one(start: Any) -> None:
     assert browser.run("document.querySelector('.al-step').textContent") == "step 5 · 2 of 2"
 
 
+@pytest.mark.long
 def test_a_linked_run_is_shown_once_the_log_has_been_read_so_far(start: Any) -> None:
     browser = start({"a": _modules(1, [0])}, view="run=z&head=0&query=1")
     assert browser.run(RUN) == "a" and browser.run(SAID) == "there is no run z in the log"

@@ -141,6 +141,7 @@ def test_titles_and_lists_have_room_for_the_names(compared: Callable[..., str], 
     assert browser.run(cut) == [0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("view", "side", "said"),
     [
@@ -163,6 +164,7 @@ def test_a_view_without_a_difference_does_not_say_what_it_covers(
 BOTH = "A 0_scoring-additive · B 4_scoring-scaled_dot"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("side", "runs", "text"),
     [

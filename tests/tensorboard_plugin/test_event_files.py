@@ -69,6 +69,7 @@ def test_a_folder_whose_name_is_that_of_an_event_file(name: str, tmp_path: Path)
         read_log(tmp_path / name)
 
 
+@pytest.mark.long
 def test_many_restarts_take_no_quadratic_time(tmp_path: Path) -> None:
     """TensorBoard would look at all earlier events again at each: an hour for a file of 8 MB."""
     starts = [Event(step=9999, session_log=SessionLog(status=SessionLog.START))] * 4000
@@ -139,6 +140,7 @@ def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         read_log(_write(tmp_path / "many", Event(summary=Summary(value=tags))))
 
 
+@pytest.mark.long
 def test_event_files_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [_write(tmp_path / name, *map(_loss, range(2000))) for name in "abcdef"]
     monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: 5 << 20)

@@ -124,6 +124,7 @@ def test_a_log_that_cannot_be_read_is_told() -> None:
     assert (answer.status_code, answer.json) == (400, {"error": "the log cannot be read: division by zero"})
 
 
+@pytest.mark.long
 def test_few_keys_are_kept() -> None:
     provider = Provider({0: GOOD})
     plugin = AttentionPlugin(TBContext(data_provider=provider))

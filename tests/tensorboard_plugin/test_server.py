@@ -206,6 +206,7 @@ def test_a_request_that_cannot_be_answered(
     assert message in answer.json["error"]
 
 
+@pytest.mark.long
 def test_damaged_records_are_refused_and_the_rest_is_readable(server: Any) -> None:
     refused = 0
     for number in range(DAMAGED):
@@ -225,6 +226,7 @@ def test_damaged_records_are_refused_and_the_rest_is_readable(server: Any) -> No
     assert statuses == [200, 400, 200]
 
 
+@pytest.mark.long
 def test_a_tensorboard_without_the_plugin_opens_the_same_logs(
     logs: Path, serving: Any, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_header_that_does_not_fit(change: dict[str, Any], message: str) -> Non
         _decode({**fields, **change}, plain)
 
 
+@pytest.mark.long
 def test_a_body_that_would_fill_the_memory_is_not_unpacked() -> None:
     fields, plain = _parts()
     with pytest.raises(ValueError, match=f"the tiles do not have {len(plain)} bytes"):

@@ -60,6 +60,7 @@ def _attack(prepared: Prepared, chosen: list[Case]) -> list[str]:
     return faults
 
 
+@pytest.mark.long
 def test_a_sample(prepared: Prepared) -> None:
     found = cases(prepared.root)
     assert len(found) >= 300

@@ -124,6 +124,7 @@ FILES = ("config.yaml", "metrics.json", "predictions.tsv", "error.txt")
 HYDRA = (".hydra/overrides.yaml", ".hydra/hydra.yaml", ".hydra/config.yaml")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", [*FILES, *HYDRA])
 def test_a_run_folder(

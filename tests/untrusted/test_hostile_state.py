@@ -62,6 +62,7 @@ def test_nothing_outside_is_removed(
     assert (canary / "kept.ckpt").read_text() == "precious"
 
 
+@pytest.mark.long
 def test_one_flipped_bit_is_detected_by_every_stage(command) -> None:
     done = command(*NW, "trainer.max_epochs=1")
     best = done.folder / "checkpoints" / "best.ckpt"

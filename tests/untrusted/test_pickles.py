@@ -63,6 +63,7 @@ def test_only_ordered_dictionaries_get_attributes(owner: bytes) -> None:
         check_pickle(b"\x80\x02" + owner + b"}b.", {})
 
 
+@pytest.mark.long
 def test_many_values() -> None:
     with pytest.raises(pickle.UnpicklingError, match="more than"):
         check_pickle(b"\x80\x02" + b"]" * (MOST_INSTRUCTIONS + 1) + b".", {})

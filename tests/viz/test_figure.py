@@ -62,6 +62,7 @@ def test_rows_and_columns_with_one_scale_and_one_bar() -> None:
     assert [ticks(axes, "x") for axes in shown] == [[], [], []] + [KEYS] * 3
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("given", "grid"),
     [
@@ -82,6 +83,7 @@ def test_matrices_may_be_given_in_several_ways(given: Any, grid: tuple[int, int]
     assert bars(figure) == 1
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_tensors_of_any_type(dtype: torch.dtype) -> None:
@@ -91,6 +93,7 @@ def test_tensors_of_any_type(dtype: torch.dtype) -> None:
     assert np.array_equal(matrices(show_heatmaps(list(weights[0]))), expected[:3])
 
 
+@pytest.mark.long
 def test_the_positional_call_of_the_textbooks() -> None:
     """`show_heatmaps(matrices, xlabel, ylabel, titles, figsize, cmap)`, as in Dive into Deep Learning."""
     figure = show_heatmaps(np.eye(10).reshape(1, 1, 10, 10), "Keys", "Queries")
@@ -139,6 +142,7 @@ OWN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [2, 4])
 @pytest.mark.parametrize(("shared", "figsize"), [(True, None), (False, (12, 9))])
@@ -162,6 +166,7 @@ def test_labels_of_one_map_keep_off_the_next(
         assert tops[number : number + columns] == pytest.approx([tops[number]] * len(tops[number:][:columns]))
 
 
+@pytest.mark.long
 def test_no_paper_is_left_empty_around_the_maps() -> None:
     figure = show_heatmaps(UNEVEN, queries=OWN[0], keys=OWN[1], columns=4)
     figure.canvas.draw()
@@ -184,6 +189,7 @@ def test_a_scale_for_each() -> None:
     assert bars(figure) == 2
 
 
+@pytest.mark.long
 def test_scales_and_colours() -> None:
     norm = panels(show_heatmaps(WEIGHTS, scale="sqrt"))[0].images[0].norm
     assert isinstance(norm, PowerNorm)
@@ -258,6 +264,7 @@ def test_what_cannot_be_drawn_is_refused(given: Any, options: dict[str, Any], me
         show_heatmaps(given, **options)
 
 
+@pytest.mark.long
 def test_pyplot_is_left_alone() -> None:
     script = (
         "import sys, numpy\n"

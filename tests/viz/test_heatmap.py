@@ -90,6 +90,7 @@ def test_gold_is_outlined() -> None:
     assert edges[0, 3] and edges[3, 1] and edges.sum() == 2
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     panels=st.integers(1, 80),

@@ -20,6 +20,7 @@ def _overlap(boxes: list[Any]) -> bool:
     return any(one.overlaps(other) for number, one in enumerate(boxes) for other in boxes[number + 1 :])
 
 
+@pytest.mark.long
 def test_names_of_bubbles_touch_neither_one_another_nor_lines() -> None:
     """The points of docs/efficiency.png, whose labels touched one another and cut the lines."""
     lines = {

@@ -145,6 +145,7 @@ def test_dots_without_usable_values_have_an_axis() -> None:
     assert math.isfinite(sum(empty.get_xlim()))
 
 
+@pytest.mark.long
 def test_panels_stand_side_by_side_or_below_one_another_and_are_the_same_every_time() -> None:
     one, two = (np.asarray(draw_panels(EVERY[:3])) for _ in range(2))
     assert np.array_equal(one, two)
@@ -225,7 +226,7 @@ def test_values_that_hardly_change_look_flat_and_have_ticks_that_can_be_read() -
     assert (lower, upper) == pytest.approx((0.994, 1.106))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "values", [[], [3.0], [NAN, NAN], [2.0, 2.0], [1e300, -1e299], [1e-30, 2e-30], [1e9, 1e9 + 1]]
 )
@@ -253,12 +254,14 @@ def test_x_and_y_of_a_series_are_as_many() -> None:
         Series("fit", [0, 1], [0, 1, 2])
 
 
+@pytest.mark.long
 def test_a_plot_looks_the_same_whatever_the_settings_of_matplotlib() -> None:
     plain = draw_panels(EVERY[:1]).tobytes()
     with rc_context({"axes.facecolor": "black", "font.size": 30, "text.usetex": True, "axes.grid": True}):
         assert draw_panels(EVERY[:1]).tobytes() == plain
 
 
+@pytest.mark.long
 def test_pyplot_stays_untouched() -> None:
     script = (
         "import sys\n"

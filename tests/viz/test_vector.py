@@ -117,6 +117,7 @@ def test_plots_have_real_text(panel: Lines | Dots | Cells | Bubbles) -> None:
     assert plot_file([panel], "png").startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["svg", "pdf"])
 def test_the_same_picture_is_the_same_file(kind: Format) -> None:
     for draw in (lambda: heatmaps_file(maps(3, 3), kind), lambda: plot_file(PLOTS[:1], kind)):
@@ -130,6 +131,7 @@ def test_words_are_no_programs_for_latex() -> None:
         assert heatmaps_file(maps(3, 4), "svg", title="a_b") == expected
 
 
+@pytest.mark.long
 def test_a_pdf_embeds_its_font_as_text() -> None:
     for pdf in (heatmaps_file(maps(3, 3), "pdf", title="in"), plot_file(PLOTS[:1], "pdf")):
         assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf
@@ -138,6 +140,7 @@ def test_a_pdf_embeds_its_font_as_text() -> None:
         assert b"Tj" in pages or b"TJ" in pages  # the operators that show text
 
 
+@pytest.mark.long
 def test_what_is_left_out_or_cannot_be_drawn_is_told_as_in_the_png() -> None:
     one = maps(1, 2)[1]
     assert "heads   (first 64 maps, 1 left out)" in texts(heatmaps_file([one] * 65, "svg", title="heads"))

@@ -48,6 +48,7 @@ def test_causal_linear_attention_multiplies_no_pairs_of_all_positions() -> None:
     assert _largest(lambda *x: linear_attention(*x, causal=True), query, key, value) < 1024**2
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning")  # by Dynamo
 def test_a_band_takes_strips() -> None:
     attention = Attention(ScaledDot(8, 8), window=Band(8, width=4)).requires_grad_(False)

@@ -156,6 +156,7 @@ def test_more_than_four_dimensions_stay_on_the_fused_kernel(mask: str, shared: t
         assert all(map(partial(torch.allclose, atol=1e-5), of_found, of_expected))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated", "ignore::torch.jit.TracerWarning")
 def test_more_than_four_dimensions_can_be_exported_and_traced() -> None:

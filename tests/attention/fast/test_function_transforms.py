@@ -130,6 +130,7 @@ def _forward(function: Callable[..., Any], inputs: list[Tensor], along: list[Ten
 FORWARD = pytest.mark.parametrize("by", ["jvp", "dual numbers"])
 
 
+@pytest.mark.sampled(2)
 @FORWARD
 def test_a_derivative_along_a_direction(attend: Callable[..., Tensor], by: str) -> None:
     inputs, along = _inputs(), _inputs()
@@ -150,6 +151,7 @@ def test_several_gradients_at_once(attend: Callable[..., Tensor]) -> None:
             assert torch.allclose(got[number], want, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_graph_of_operators_holds_for_other_masks(name: str) -> None:
     attention = MECHANISMS[name]().double()
@@ -163,6 +165,7 @@ def test_a_graph_of_operators_holds_for_other_masks(name: str) -> None:
     assert torch.allclose(traced(query, mask), attend(query, mask), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # from PyTorch itself
 def test_a_linearised_function() -> None:
     attention = MECHANISMS["additive"]().double().requires_grad_(False)
@@ -177,6 +180,7 @@ def test_a_linearised_function() -> None:
     assert _agree(slope(along), attend, [query], [along])
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # from the compiler
 def test_a_compiled_derivative_along_a_direction() -> None:
     """Of an operator of our own, compiled code would take the derivative for zero."""
@@ -228,6 +232,7 @@ def test_the_reference_weighs_samples() -> None:
     assert torch.allclose(found, wanted, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_an_export_with_masks_takes_other_sizes(unchecked_shapes: None) -> None:
     module = MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True).eval()
     inputs, ignored = torch.randn(3, 4, 5, 8), torch.zeros(4, 5, dtype=torch.bool)

@@ -59,6 +59,7 @@ def test_a_mask_or_a_bias_with_one_column_for_all_keys(
     torch.testing.assert_close(found, results(weights[..., :-1] @ value))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_as_on_a_gpu", "unchecked_shapes")
 def test_a_mask_with_one_column_in_compiled_code() -> None:
     """For any number of keys; a mask with one column and one key is another program."""

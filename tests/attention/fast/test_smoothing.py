@@ -63,6 +63,7 @@ def test_all_pairs_are_weighted_least_squares(kernel: str, degree: int) -> None:
     torch.testing.assert_close(left_out.mean, wanted)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", LOG_KERNELS)
 @settings(max_examples=15)

@@ -67,6 +67,7 @@ def _check(attend: Callable[..., Tensor], dtype: torch.dtype, bound: float) -> N
     assert torch.allclose(some[""], weights[""][[1]][:, [3, 1]][:, :, [L - 1, 5]], atol=1e-6)
 
 
+@pytest.mark.long
 def test_plain() -> None:
     _check(flex_attention, torch.float64, 1e-12)
 

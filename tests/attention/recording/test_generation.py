@@ -62,6 +62,7 @@ def _own(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_:
     return module.own(query, memory).transpose(1, 2), None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_our_own_attention_in_a_model_whose_cache_keeps_a_window(
     monkeypatch: pytest.MonkeyPatch, cache: str

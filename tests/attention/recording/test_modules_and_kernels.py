@@ -77,6 +77,7 @@ def test_checkpointing_records_once() -> None:
     assert [one.shape[2] for one in weights.values()] == [L, L]
 
 
+@pytest.mark.long
 def test_whether_the_backward_pass_is_running_can_be_asked_in_compiled_code() -> None:
     compiled = torch.compile(lambda x: -x if recomputing() else x, backend="eager", fullgraph=True)
     assert compiled(torch.ones(2)).tolist() == [1, 1]

@@ -59,6 +59,7 @@ def _own_layer() -> nn.Module:
 MODELS: list[Callable[[], nn.Module]] = [Packed, Grouped, Both, ByHand, _encoder, _own_layer]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("make", MODELS)
 def test_recordings_in_several_threads_do_not_mix(make: Callable[[], nn.Module]) -> None:

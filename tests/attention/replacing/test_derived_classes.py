@@ -31,6 +31,7 @@ class Outer(Caller):
         return output
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", [Mechanism(Additive), SAME])
 def test_a_module_that_attends_may_contain_others(mechanism: Mechanism, unchecked_shapes: None) -> None:

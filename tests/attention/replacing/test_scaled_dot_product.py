@@ -105,7 +105,7 @@ def _reference(
     return context
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["plain", "causal", "scale", "mask [H, Q, K]", "learned bias", "grouped"])
 def test_a_model_has_the_values_and_gradients_of_the_formula(
@@ -229,6 +229,7 @@ def test_the_layers_of_a_replaced_model_can_be_checkpointed() -> None:
     assert torch.equal(y.grad, expected["input"])  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_a_compiled_model_is_found_and_compiled_again(unchecked_shapes: None) -> None:
     model, x = Model(), inputs(3, 7)
     compiled = torch.compile(model, backend="eager", fullgraph=True)

@@ -109,6 +109,7 @@ def test_an_error_leaves_all_modules_as_they_are() -> None:
     assert model[0] is first
 
 
+@pytest.mark.long
 def test_transformers_need_not_be_imported() -> None:
     program = (
         "import sys; from torch import nn; from attention_lab import replace_attention; "

@@ -149,6 +149,7 @@ def test_chances_of_lengths_by_hand() -> None:
     )
 
 
+@pytest.mark.long
 def test_expressions_of_a_length_are_those_that_grow_to_it() -> None:
     generator, length, shapes = random.Random(0), 12, [Counter[str](), Counter[str]()]
     grammar, times = Grammar(20, 4, 4), 3000

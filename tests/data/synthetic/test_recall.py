@@ -58,6 +58,7 @@ def test_shorter_sequences_are_padded_behind_their_queries() -> None:
     assert ids[1].tolist() == [*short, PAD, PAD, PAD]
 
 
+@pytest.mark.long
 @given(
     pairs=st.integers(1, 6),
     queries=st.integers(3, 6),
