@@ -23,6 +23,7 @@ def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
     assert (found in page) if found else (f"`model={model} pooling={pooling}`" not in page), AGAIN
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", matrix.MODELS)
 def test_a_sample_is_verified(model: str) -> None:

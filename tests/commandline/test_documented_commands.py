@@ -23,7 +23,8 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(one, comments=True) for one in found if not LEFT_OPEN.search(one.strip())]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documented_commands_are_accepted(page: Path) -> None:
     for arguments in commands(page):

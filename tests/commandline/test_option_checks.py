@@ -23,6 +23,7 @@ def _check_line(done, part: str) -> None:
     assert part in line
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

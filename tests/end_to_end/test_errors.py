@@ -161,7 +161,7 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
     assert not trace.exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "part",
     ["model", *(pytest.param(part, marks=pytest.mark.slow) for part in OTHER_PARTS)],
@@ -194,7 +194,7 @@ def test_a_class_that_is_in_no_list_of_its_room_loads(command, checkpoint: Path)
     assert command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]").status == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "value",
     [

@@ -42,6 +42,7 @@ def _real(name: str) -> tuple[np.ndarray, np.ndarray]:
     return table[inputs].to_numpy(float), table[target].to_numpy(float)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in SETS]
 )

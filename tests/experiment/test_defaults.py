@@ -94,6 +94,7 @@ def _rows() -> list[list[str]]:
     return [[one for one in row if one] for row in itertools.zip_longest(*columns)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("choices", _rows(), ids=" ".join)
 def test_conf_and_python_have_the_same_defaults(choices: list[str]) -> None:
     assert differences(_composed(*choices)) == {}
@@ -113,6 +114,7 @@ def missing(config: Mapping[str, Any]) -> set[str]:
 EXPERIMENTS = [[f"experiment={path.stem}"] for path in sorted((CONF / "experiment").glob("*.yaml"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("choices", [*_rows(), *EXPERIMENTS], ids=" ".join)
 def test_conf_lists_every_option(choices: list[str]) -> None:
     """So the command line knows each one, its type too, without a +."""

@@ -26,8 +26,8 @@ SMALL = {
     ],
     "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
 }
-ALWAYS = {"graph_equivalence", "scaling"}
-"""Theorems that are run in every run of the tests; each is also tested in tests/theorems."""
+ALWAYS = {"graph_equivalence"}
+"""The theorem that is run in every run of the tests; all are also tested in tests/theorems."""
 CONF = Path(__file__).parents[2] / "conf" / "experiment"
 
 
@@ -89,6 +89,7 @@ def test_an_infinite_number_is_null_in_the_file(command) -> None:
     assert (row[0], *row[2:]) == ("Gumbel, T = 1e+30", 0.0, None, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),

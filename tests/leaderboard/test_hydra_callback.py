@@ -110,6 +110,7 @@ def test_numbers() -> None:
     assert shown == ["0.9123", "0.5000", "12,346", "101,322", "3", "1.000e-05"]
 
 
+@pytest.mark.long
 def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None:
     done = command(*NW, "scoring=gaussian,additive", "seed=1,2", "trainer.devices=1,0")
     assert done.status == 1

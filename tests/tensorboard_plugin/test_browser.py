@@ -15,7 +15,10 @@ from attention_lab.report.html_file import Comparison, Heading, Result, Run, Tab
 from attention_lab.tensorboard_plugin import add_attention
 from attention_lab.tensorboard_plugin.event_files import read_log
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -136,7 +139,6 @@ def test_every_head_has_a_map_and_only_the_step_shown_is_fetched(show: Any) -> N
     assert sum("/record?" in one for one in browser.requests()) == 2
 
 
-@pytest.mark.long
 def test_the_readout_says_what_was_logged(show: Any) -> None:
     browser = show("run=a&module=decoder&head=1")
     assert _close(browser.run(HOVER), WEIGHTS["a"][2, 1])
@@ -146,14 +148,12 @@ def test_the_readout_says_what_was_logged(show: Any) -> None:
     assert browser.run("document.querySelector('[data-fact=sum] b').textContent") == "1.000"
 
 
-@pytest.mark.long
 def test_heads_of_one_module_keep_their_numbers_in_order_of_entropy(show: Any) -> None:
     names = "[...document.querySelectorAll('.al-tiles .al-name')].map((one) => one.textContent).sort()"
     assert show("run=a&example=example+2&order=entropy").run(names) == ["1", "2"]
     assert show("run=a&example=example+1&order=entropy").run(names) == [""] * 4  # of two modules
 
 
-@pytest.mark.long
 def test_heads_are_sorted_by_entropy(show: Any) -> None:
     browser = show()
     browser.press("o")
@@ -162,7 +162,6 @@ def test_heads_are_sorted_by_entropy(show: Any) -> None:
     assert said == pytest.approx(sorted([*rows, *rows]), abs=0.0051)
 
 
-@pytest.mark.long
 def test_a_masked_cell_is_said_to_be_masked(show: Any) -> None:
     said = show("run=a&example=example 2").run(HOVER)
     assert said["w (1) x (2)"][0] == "masked" and said["x (2) w (1)"][0] != "masked"
@@ -226,7 +225,6 @@ def test_a_link_restores_the_view(show: Any) -> None:
     assert browser.run(view) == before and browser.run(PIXELS) == pixels
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("example", "view"), [("example 3", "Picture"), ("example 4", "Curve")])
 def test_pictures_and_axes_have_a_view_of_their_own(show: Any, example: str, view: str) -> None:
     browser = show(f"run=a&example={example}&query=1")
@@ -248,7 +246,6 @@ def test_hostile_labels_do_nothing(show: Any) -> None:
     assert not browser.run(OWNED) and not browser.complaints()
 
 
-@pytest.mark.long
 def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
     browser: Browser, address: str, logs: Path
 ) -> None:
@@ -277,7 +274,6 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
     browser.wait(f"[...{inside}.querySelectorAll('option')].some((one) => one.value === 'late')")
 
 
-@pytest.mark.long
 def test_the_report_opens_from_disk_and_is_as_inert(browser: Browser, logs: Path, tmp_path: Path) -> None:
     runs = []
     numbers = [Result(HOSTILE[2], HOSTILE[0], HOSTILE[1], HOSTILE[2], "headline")]

@@ -10,7 +10,10 @@ from chromium import CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 WEIGHTS = np.full((1, 3, 3), 1 / 3, np.float32)
 
@@ -42,7 +45,6 @@ def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
         browser.wait(f"{address}.includes('run=lm%2Freverse_dot')")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("start", [float("nan"), float("inf")])
 def test_a_run_that_started_at_no_time_hides_no_other(
     browser: Browser, serving: Any, tmp_path: Path, start: float

@@ -12,7 +12,10 @@ from chromium import CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 RNG = np.random.default_rng(0)
 WORDS = {"sh": "S h", "attention": "A t e n S n", "encyclopedia": "e n s y k l o p e d i a", "of": "o v"}
@@ -98,7 +101,6 @@ IS_TITLE = "(text) => /^(A|B|B − A) · head/.test(text)"
 PANELS = f"{TITLES}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
 
 
-@pytest.mark.long
 def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
     browser = show(_view(run="a"))
     options = "[...document.querySelectorAll('[aria-label=example] option')].map((one) => one.textContent)"
@@ -107,7 +109,6 @@ def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
     assert chosen == "example 2"  # 3 x 3, 4 x 2, 7 x 9 and 13 x 12
 
 
-@pytest.mark.long
 def test_the_help_page_begins_at_its_top(show: Any) -> None:
     browser = show(_view(run="a"), height=500)
     opened = "document.querySelector('[aria-label=help]')"
@@ -115,7 +116,6 @@ def test_the_help_page_begins_at_its_top(show: Any) -> None:
     assert browser.run(f"{opened}.open && [{opened}.scrollTop, {opened}.scrollHeight > 500]") == [0, True]
 
 
-@pytest.mark.long
 def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     browser = show(_view(run="a"))
     options = "[...document.querySelectorAll('[aria-label=\"run A\"] option')]"
@@ -126,7 +126,6 @@ def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     ]
 
 
-@pytest.mark.long
 def test_names_that_would_be_the_same_stay_whole(show: Any) -> None:
     names = ["a" * 60 + end for end in ("x", "y", "")] + ["<b>\u202e", "a/b/tensorboard", "a/b"]
     module = "import(new URL('static/viewer/run_names.js', document.baseURI))"
@@ -155,7 +154,6 @@ def test_what_has_nothing_in_common_is_shown_side_by_side(show: Any, view: str) 
     assert "no difference can be taken, so both are shown" in said
 
 
-@pytest.mark.long
 def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
     browser = show(_view(run="a", example="example 2", view="lines", key="3"))
     fact = "(one) => [one.dataset.fact, one.querySelector('b').textContent]"
@@ -165,7 +163,6 @@ def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
     assert 0 < float(said["most"].rsplit(" ", 1)[1]) <= 1
 
 
-@pytest.mark.long
 def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     edges = (
@@ -175,7 +172,6 @@ def test_an_arabic_input_stands_before_its_output(show: Any) -> None:
     assert start < end  # where the arrow points, which is not turned round in text written from the right
 
 
-@pytest.mark.long
 def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     said = "document.querySelector('.al-example').textContent"
@@ -184,7 +180,6 @@ def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
     assert browser.run(said) == "1"
 
 
-@pytest.mark.long
 def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None:
     browser = show(_view(run="digits", example="example 2"))
     lefts = """(() => {
@@ -211,7 +206,6 @@ def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     assert not browser.complaints()
 
 
-@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [1400, 1000, 390])
 @pytest.mark.parametrize("run", ["a", "digits"])
@@ -256,7 +250,6 @@ def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
     assert one <= 160 < many
 
 
-@pytest.mark.long
 def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any) -> None:
     browser = show(_view(run="digits"), height=420)
     assert browser.run(

@@ -11,7 +11,10 @@ from chromium import CHROMIUM, READY, Browser
 
 from attention_lab.tensorboard_plugin import STATIC
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
 
 START = """(async ({runs, view, held, heads}) => {
   const {createViewer} = await import('/viewer/viewer.js');
@@ -39,8 +42,7 @@ START = """(async ({runs, view, held, heads}) => {
     }),
   };
   const link = {read: () => view, write: (now) => window.links.push(now), address: null};
-  const theme = {dark: () => false, watch: () => {}};
-  window.viewer = createViewer(root, source, {theme, link});
+  window.viewer = createViewer(root, source, {theme: {dark: () => false, watch: () => {}}, link});
   if (!held) window.viewer = await window.viewer;
 })"""
 
@@ -123,7 +125,6 @@ def test_only_what_is_still_wanted_is_fetched(start: Any) -> None:
     assert browser.run("document.querySelector('.al-message').hidden")
 
 
-@pytest.mark.long
 def test_a_late_list_of_runs_does_not_replace_a_newer_one(start: Any) -> None:
     browser = start({"a": _modules(1, [0])})
     browser.run("(window.hold_tags = true, viewer.reload(), viewer.reload(), 0)")
@@ -135,7 +136,6 @@ def test_a_late_list_of_runs_does_not_replace_a_newer_one(start: Any) -> None:
     assert browser.run("document.querySelector('.al-step').textContent") == "step 5 · 2 of 2"
 
 
-@pytest.mark.long
 def test_a_linked_run_is_shown_once_the_log_has_been_read_so_far(start: Any) -> None:
     browser = start({"a": _modules(1, [0])}, view="run=z&head=0&query=1")
     assert browser.run(RUN) == "a" and browser.run(SAID) == "there is no run z in the log"

@@ -38,7 +38,10 @@ def _below(state: dict[str, Any], canary: Path) -> None:
     state["best_k_models"] = {f"{state['dirpath']}/x/kept.ckpt": torch.tensor(0.0)}
 
 
-@pytest.mark.parametrize("alter", [_scheme, pytest.param(_parents, marks=pytest.mark.slow), _below])
+@pytest.mark.parametrize(
+    "alter",
+    [_scheme, pytest.param(_parents, marks=pytest.mark.slow), pytest.param(_below, marks=pytest.mark.long)],
+)
 def test_nothing_outside_is_removed(
     alter: Callable[[dict[str, Any], Path], None], command, tmp_path: Path
 ) -> None:

@@ -269,6 +269,7 @@ def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: 
     assert str(folder) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_configurations_composed_from_conf_pass(tmp_path: Path, every: int) -> None:
     register_resolvers()
