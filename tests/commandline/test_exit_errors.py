@@ -4,6 +4,7 @@ import pytest
 from hydra.errors import HydraException
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -269,6 +269,7 @@ def test_what_can_be_left_out(arguments: str, message: str, tmp_path: Path) -> N
         check_choices(["--config-dir", str(tmp_path), *arguments.split()], CONF)
 
 
+@pytest.mark.long
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options that it does not take are named; an error raised by its code is shown with a traceback."""
     code = "def Small(query_size, key_size, heads):\n    pass\nclass Broken:\n    def __init__(self, **_):\n"

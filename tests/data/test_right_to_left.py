@@ -25,6 +25,7 @@ def _data(kind: str, folder: Path, turned: bool) -> TransductionData:
     return Pairs(file=str(folder / "data.tsv"), fractions=[0.4, 0.3, 0.3], right_to_left=turned, **split)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pairs", "subwords", "inflection", "cmudict"])
 def test_symbols_are_turned_and_nothing_else_changes(kind: str, tmp_path: Path) -> None:
     plain, turned = (_data(kind, tmp_path, turned) for turned in (False, True))

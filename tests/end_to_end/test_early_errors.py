@@ -8,6 +8,7 @@ TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_s
 SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "message"),
     [

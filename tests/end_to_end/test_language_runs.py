@@ -113,7 +113,7 @@ def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
     assert (done.folder / "predictions.tsv").read_text() == done.out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "message"),
     [

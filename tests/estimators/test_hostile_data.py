@@ -39,7 +39,7 @@ def _fit(model: KernelRegression, data: Data) -> KernelRegression:
         return model.fit(*data)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(max_examples=5)

@@ -35,6 +35,7 @@ def test_stacks_of_layers_are_compiled_or_the_whole_model() -> None:
         compiling.large_modules(toy(Seq2Seq))
 
 
+@pytest.mark.long
 def test_training_alone_runs_compiled(command, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, shapes, within = [], [], False
 

@@ -54,7 +54,8 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
         check(config)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
@@ -172,6 +173,7 @@ def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp
     assert command(*small, "resume=auto", folder=run).status == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "options"),
     [("0_seed-1", []), ("1_seed-2", []), ("1", ["hydra.sweep.subdir=${hydra.job.id}"])],

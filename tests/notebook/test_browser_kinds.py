@@ -23,7 +23,7 @@ OWN = {"text": "Map", "picture": "Picture", "curve": "Curve"}
 VIEW = "document.querySelector('.al-tools [aria-label=view] [aria-pressed=true]').textContent"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), [*permutations(RECORDS, 2)])
 def test_they_are_shown_as_maps_and_each_alone_in_its_own_way(
     browser: Browser, tmp_path: Path, first: str, second: str

@@ -224,6 +224,7 @@ def test_a_storage_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> 
         connect(storage_url(str(tmp_path / name), tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "parts"),

@@ -105,6 +105,7 @@ def test_the_worst_outputs_have_the_most_edits_for_each_symbol_of_the_reference(
     assert [one.rate for one in (few, many, nothing)] == [1, 0.25, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pictures", [0, 1])
 def test_a_regression_leaves_its_fitted_curve(pictures: int, tmp_path: Path) -> None:
     data = Sine(train_size=6, validation_size=3, test_size=3)

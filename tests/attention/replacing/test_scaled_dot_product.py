@@ -105,7 +105,8 @@ def _reference(
     return context
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.long
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["plain", "causal", "scale", "mask [H, Q, K]", "learned bias", "grouped"])
 def test_a_model_has_the_values_and_gradients_of_the_formula(

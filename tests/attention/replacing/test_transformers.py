@@ -116,7 +116,8 @@ def _reference(
     return context.transpose(1, 2), None
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.long
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
 def test_a_model_has_the_values_and_gradients_of_the_formula(
