@@ -183,7 +183,8 @@ TASKS: dict[str, tuple[type[Task], Part, object, Callable[[], object], dict[str,
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("name", TASKS)
 def test_a_step_of_training_mixes_no_devices_and_waits_for_no_value(

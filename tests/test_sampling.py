@@ -27,3 +27,10 @@ def test_cases_are_numbered_with_the_last_parameter_changing_first(
     assert first == -second
     is_slow = request.node.get_closest_marker("slow") is not None
     assert is_slow == bool((first + third) % 2)
+
+
+@pytest.mark.sampled(2, rest="long")
+@pytest.mark.parametrize("number", range(4))
+def test_the_rest_may_be_long(number: int, request: pytest.FixtureRequest) -> None:
+    marks = {mark.name for mark in request.node.iter_markers()}
+    assert marks & {"long", "slow"} == ({"long"} if number % 2 else set())

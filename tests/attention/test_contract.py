@@ -53,7 +53,7 @@ def test_every_part_has_a_reference() -> None:
     assert set(POOLINGS) == set(references.POOLINGS)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask_name", masks())
 @pytest.mark.parametrize("heads", [1, 2])
 @every_case

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from chromium import CHROMIUM
+from chromium import NEEDS_CHROMIUM
 
 from benchmarks import __main__ as command
 from benchmarks import topic_run
@@ -13,7 +13,7 @@ from benchmarks.topics import viewer
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+@NEEDS_CHROMIUM
 def test_it_measures_every_action() -> None:
     (table,) = viewer.tables(torch.device("cpu"), True)
     assert [row[0] for row in table.rows] == ["first view", *viewer.ACTIONS]

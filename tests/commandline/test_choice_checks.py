@@ -18,7 +18,7 @@ def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None
         check_choices([argument], CONF)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -23,7 +23,7 @@ def _check_line(done, part: str) -> None:
     assert part in line
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -172,7 +172,7 @@ def test_arguments(arguments: str, message: str, command) -> None:
     _check_line(command(*given, folder=folder), message)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -213,7 +213,7 @@ def test_the_message_about_an_unknown_option(arguments: str, message: str) -> No
     assert str(found.value) == f"there is no option {message}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -237,7 +237,7 @@ def test_valid_options_pass(arguments: str) -> None:
     check_arguments(read_flags(arguments.split()).overrides, CONF)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -68,7 +68,7 @@ def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -
     assert none.err == f"Error: tags=['c']: no run in run={runs} has them all\n"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("given", "said"),
     [

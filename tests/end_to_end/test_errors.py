@@ -21,7 +21,8 @@ def _check_refused(done, *parts: str) -> None:
         assert part in line
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -161,7 +162,7 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
     assert not trace.exists()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, rest="long")
 @pytest.mark.parametrize(
     "part",
     ["model", *(pytest.param(part, marks=pytest.mark.slow) for part in OTHER_PARTS)],
@@ -194,7 +195,7 @@ def test_a_class_that_is_in_no_list_of_its_room_loads(command, checkpoint: Path)
     assert command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]").status == 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, rest="long")
 @pytest.mark.parametrize(
     "value",
     [
@@ -249,7 +250,7 @@ def test_files_of_pairs(content: bytes, parts: list[str], command, tmp_path: Pat
     _check_refused(command("model=seq2seq", "data=pairs", *files), str(path), *parts)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("cell", "shown"), [("two", "'two'"), ("nan", "'nan'"), ("", "''"), ("inf", "'inf'")]
 )

@@ -22,8 +22,8 @@ MECHANISMS = sorted(
     for group in ("scoring", "normalizer", "window", "pooling")
     for path in (CONF / group).glob("*.yaml")
 )
-ALWAYS = {"scoring=linear"}
-"""The mechanism that is trained in every run of the tests; the runs with the others are slow."""
+OFTEN = {"scoring=linear", "window=local_m"}
+"""Mechanisms that are trained in long tests; the runs with the others are slow."""
 TOY = [
     "data.train_size=48",
     "data.validation_size=12",
@@ -203,10 +203,11 @@ def test_a_run_goes_on_from_a_checkpoint(fitted, command) -> None:
     assert metrics_of(more.folder)["fit/steps"] == 2 * metrics_of(first.folder)["fit/steps"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
-        pytest.param(model, mechanism, marks=() if mechanism in ALWAYS else pytest.mark.slow)
+        pytest.param(model, mechanism, marks=() if mechanism in OFTEN else pytest.mark.slow)
         for model in SMALL
         for mechanism in MECHANISMS
         if model != "multihead" or not mechanism.startswith("scoring")  # it has them as seq2seq has

@@ -18,7 +18,7 @@ def _error(n: int, inputs: int, kernel: str, degree: int, slope: float = 0.3) ->
     return LeaveOneOut(samples, kernel, degree, tolerance=None)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, rest="long")
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
 @pytest.mark.parametrize("degree", [0, 1])
 def test_no_bandwidth_of_a_fine_grid_has_a_lower_error(kernel: str, degree: int) -> None:

@@ -119,7 +119,7 @@ def test_targets_keep_their_shape_and_inputs_their_dtype() -> None:
     assert whole.dtype == np.float64 and whole.tolist() == both.predict([[1.0], [2.0]]).tolist()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("degree", [0, 1])
 def test_a_weight_is_a_number_of_samples(kernel: str, degree: int) -> None:

@@ -88,7 +88,7 @@ def test_a_sample_of_weight_zero_is_as_good_as_absent(
     assert full.loo_predictions_[~kept] == pytest.approx(part.predict(x[~kept]) if (~kept).any() else [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_offset_costs_no_digits(kernel: str, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:

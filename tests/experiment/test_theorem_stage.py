@@ -26,8 +26,8 @@ SMALL = {
     ],
     "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
 }
-ALWAYS = {"graph_equivalence"}
-"""The theorem that is run in every run of the tests; all are also tested in tests/theorems."""
+OFTEN = {"graph_equivalence", "scaling"}
+"""Theorems that are run in long tests; each is also tested in tests/theorems."""
 CONF = Path(__file__).parents[2] / "conf" / "experiment"
 
 
@@ -36,9 +36,10 @@ def test_every_theorem_of_conf_is_tested_here() -> None:
     assert named == set(SMALL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in SMALL],
+    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in SMALL],
 )
 def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
     run = command(f"experiment={name}", *SMALL[name])

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_predicts_as_before(name: str, tmp_path: Path) -> None:
     scoring = {"_target_": "attention_lab.attention.ScaledDot", "_partial_": True}

@@ -133,7 +133,7 @@ def test_a_signal_just_before_training_starts_is_left_to_the_guard(codes, other,
         assert deferred.signum == signal.SIGTERM
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("program", "recorded", "code", "text"),
     [

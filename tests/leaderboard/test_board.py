@@ -223,7 +223,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     assert "![Letters](comparison_copy.png)" in (tmp_path / "runs" / "leaderboard.md").read_text()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("given", "said"),
     [

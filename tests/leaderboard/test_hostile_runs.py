@@ -57,7 +57,7 @@ def test_an_enormous_metric_counts_as_not_finite(sign: int, tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("config", "said"),
     [

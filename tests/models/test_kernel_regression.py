@@ -135,7 +135,7 @@ def test_a_kernel_without_gradient_is_always_scanned() -> None:
     assert _model(Gaussian, 70.0).width == 70
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, rest="long")
 @pytest.mark.parametrize("tolerance", [None, 1e-6])
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_the_fast_sums_are_what_attention_gives(
@@ -170,7 +170,7 @@ def test_many_samples_are_never_held_against_each_other(monkeypatch: pytest.Monk
     assert error < 1e-6 and model.width.grad.isfinite().all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("score", [Laplacian, Epanechnikov, Boxcar, Additive])
 @pytest.mark.parametrize("window", [Global, partial(Band, width=9)])
 def test_some_queries_at_a_time_give_what_all_do(

@@ -48,7 +48,7 @@ def _computed(kind: Any, **options: Any) -> dict[str, Tensor]:
     return {**model.state_dict(), "outputs": model(*BATCHES.get(kind, (SOURCE, LENGTHS)))}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("kind", "option"),
     [

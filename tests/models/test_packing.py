@@ -204,7 +204,7 @@ def test_it_is_packed_where_that_pays() -> None:
     assert long.apart
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "options",
     [

@@ -198,7 +198,7 @@ def test_selected_states_go_on_as_their_own(options: dict[str, Any]) -> None:
     torch.testing.assert_close(chosen, whole[index], rtol=0, atol=1e-10)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @variants
 def test_padding_and_company_change_nothing(options: dict[str, Any]) -> None:
     model = _model(**options)

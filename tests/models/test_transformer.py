@@ -77,13 +77,13 @@ def test_stepwise_equals_parallel_with_any_positions(positions: str) -> None:
     check_steps(_model(Mechanism(Additive, window=Narrow), positions=positions))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @mechanisms
 def test_stepwise_equals_parallel_with_one_head_of_keys(mechanism: Mechanism) -> None:
     check_steps(_model(mechanism, key_value_heads=1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @mechanisms
 def test_padding_and_company_change_nothing(mechanism: Mechanism) -> None:
     model = _model(mechanism)
@@ -167,7 +167,7 @@ def test_feed_forward_of_known_numbers() -> None:
     assert network(torch.tensor([[[1.0], [-2.0]]])).tolist() == [[[4.5], [6.5]]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_searches_with_the_cache_are_those_that_read_all_anew(positions: str) -> None:
     model = _model(positions=positions)

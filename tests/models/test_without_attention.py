@@ -42,7 +42,7 @@ def test_a_one_way_encoder_equals_packed_layers(cell: str) -> None:
     torch.testing.assert_close(torch.stack(finals), last, rtol=0, atol=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize(("wiring", "feeding"), list(product(("bahdanau", "luong"), (False, True))))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, READY, Browser
+from chromium import NEEDS_CHROMIUM, READY, Browser
 
 import attention_lab
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 OWNED = "top.owned = parent.owned = document.title = 'owned'"
 HOSTILE = [

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.notebook import View
 from attention_lab.tensorboard_plugin import AttentionRecord, Ink
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(8), (1, 3)).astype(np.float32)
 LABELS = list("123"), list("abcdefgh")

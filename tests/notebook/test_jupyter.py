@@ -13,16 +13,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from chromium import CHROMIUM, READY, Browser
+from chromium import NEEDS_CHROMIUM, READY, Browser
 
 REPOSITORY = Path(__file__).parents[2]
 OWNED = "top.owned = document.title = 'owned'"
 HOSTILE = f'</iframe></script><script>{OWNED}</script><img src=x onerror="{OWNED}">'
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
 
 
 def _jupyter(*arguments: str, folder: Path) -> None:

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 KEYS = """[...document.querySelectorAll('.chart')].map((chart) => [
   chart.querySelector('svg').ariaLabel,

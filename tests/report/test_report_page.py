@@ -151,7 +151,7 @@ def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_
     assert run["confusions"] == [["A → B", "6", "long: …"]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "table", ["", "source\toutput\n", "source\toutput\treference\tedits\na\tb\n", "\udcff"]
 )
@@ -269,7 +269,7 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
     assert data["tags"] == {} and data["runs"][0]["results"] == [] and data["runs"][0]["curves"] == {}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -287,7 +287,7 @@ def test_a_bad_run_folder_is_reported_in_one_line(
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("name", "text"),
     [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],

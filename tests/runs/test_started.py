@@ -10,7 +10,7 @@ from attention_lab.runs.started import discard_new_folder, note_new_folders
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "options",
     [

@@ -69,7 +69,7 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
         study.trials()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that is marked `sampled(n)`, one case in n always runs; the others are slow."""
+    """Of a test marked `sampled(n)`, one case in n always runs; the others are slow, or as `rest` says."""
     numbers: Counter[str] = Counter()
     for item in items:
         marker = item.get_closest_marker("sampled")
@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         test = item.nodeid.partition("[")[0]
         lengths = [len(mark.args[1]) for mark in item.iter_markers("parametrize")]
         if not in_sample(lengths, numbers[test], *marker.args):
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(marker.kwargs.get("rest", "slow"))
         numbers[test] += 1
 
 

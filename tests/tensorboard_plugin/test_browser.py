@@ -9,16 +9,13 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import CHROMIUM, READY, Browser
+from chromium import NEEDS_CHROMIUM, READY, Browser
 
 from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import add_attention
 from attention_lab.tensorboard_plugin.event_files import read_log
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.long, NEEDS_CHROMIUM]
 
 HOSTILE = [
     "<script>document.title='owned'</script>",

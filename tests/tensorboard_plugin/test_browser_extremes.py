@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.long, NEEDS_CHROMIUM]
 
 WEIGHTS = np.full((1, 3, 3), 1 / 3, np.float32)
+CHOSEN = "document.querySelector('[aria-label=\"run A\"]').value"
 
 
 @pytest.mark.slow
@@ -33,11 +31,10 @@ def test_the_run_that_was_started_last_is_shown_until_one_is_chosen(
         for step in (0, 5000) if name == "cnn/reverse_dot" else (0,):  # it was started first and ended last
             add_attention(log, "example 1/decoder", WEIGHTS, labels, labels, step)
         log.close()
-    chosen = "document.querySelector('[aria-label=\"run A\"]').value"
     with serving(logs, tmp_path / "output") as server:
         page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
         browser.open(page)
-        assert browser.run(chosen) == "lm/reverse_dot"
+        assert browser.run(CHOSEN) == "lm/reverse_dot"
         browser.run("new Promise((done) => setTimeout(done, 300))")  # the address would follow a moment later
         address = "decodeURIComponent(location.href)"
         assert "run=" not in browser.run(address)  # a later run is shown when it is reloaded
@@ -56,4 +53,4 @@ def test_a_run_that_started_at_no_time_hides_no_other(
     with serving(tmp_path / "logs", tmp_path / "output", "--load_fast", "false") as server:
         page = f"http://localhost:{server.port}{server.prefix}data/plugin_entry.html?name=attention_lab"
         browser.open(page)
-        assert browser.run("document.querySelector('[aria-label=\"run A\"]').value") == "known"
+        assert browser.run(CHOSEN) == "known"

@@ -8,14 +8,11 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.long, NEEDS_CHROMIUM]
 
 RNG = np.random.default_rng(0)
 WORDS = {"sh": "S h", "attention": "A t e n S n", "encyclopedia": "e n s y k l o p e d i a", "of": "o v"}

@@ -7,14 +7,11 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention, codec, tiling
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
 
 SIZE = 96
 WORDS = ["cat", "dog", "##s", "<b>", "Ġsat"]

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import NEEDS_CHROMIUM, Browser
 
 import attention_lab
 from attention_lab.report.html_file import Heading, Result, Run, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "length"]
 WEIGHTS = np.full((1, 2, 2), 0.5, np.float32)

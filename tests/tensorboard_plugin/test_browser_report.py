@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, SAVED_SVG, Browser
+from chromium import NEEDS_CHROMIUM, SAVED_SVG, Browser
 
 from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 from attention_lab.text_tables import number
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

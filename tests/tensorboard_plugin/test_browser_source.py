@@ -7,14 +7,11 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from chromium import CHROMIUM, READY, Browser
+from chromium import NEEDS_CHROMIUM, READY, Browser
 
 from attention_lab.tensorboard_plugin import STATIC
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.long, NEEDS_CHROMIUM]
 
 START = """(async ({runs, view, held, heads}) => {
   const {createViewer} = await import('/viewer/viewer.js');

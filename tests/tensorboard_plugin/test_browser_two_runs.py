@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, SAVED_SVG, Browser
+from chromium import NEEDS_CHROMIUM, SAVED_SVG, Browser
 
 from attention_lab.report.html_file import Heading, Run, make_page
 from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, encode
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+pytestmark = NEEDS_CHROMIUM
 
 DAY = "2026-11-28"
 SWEEP = [f"sweep_{DAY}_14-41-24/{job}/tensorboard" for job in (

@@ -79,7 +79,7 @@ def test_its_figures_can_be_drawn(findings: dict[str, Finding], name: str) -> No
         assert len(image.getcolors(maxcolors=1 << 20) or range(100)) > 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("name", ["convolution", "scaling", "graph", "kernels", "reach"])
 def test_a_seed_gives_the_same_numbers_again(findings: dict[str, Finding], name: str) -> None:
     torch.manual_seed(5)

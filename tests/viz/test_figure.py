@@ -62,7 +62,7 @@ def test_rows_and_columns_with_one_scale_and_one_bar() -> None:
     assert [ticks(axes, "x") for axes in shown] == [[], [], []] + [KEYS] * 3
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, rest="long")
 @pytest.mark.parametrize(
     ("given", "grid"),
     [

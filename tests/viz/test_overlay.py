@@ -92,7 +92,7 @@ def test_titles_are_drawn() -> None:
     assert corner.min() < 100
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("shape", [(1, 1), (4, 4096), (2048, 16), (500, 500)])
 @pytest.mark.parametrize("queries", [1, 7, 200])
 def test_no_picture_is_too_large(shape: tuple[int, int], queries: int) -> None:

@@ -130,7 +130,7 @@ def _forward(function: Callable[..., Any], inputs: list[Tensor], along: list[Ten
 FORWARD = pytest.mark.parametrize("by", ["jvp", "dual numbers"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @FORWARD
 def test_a_derivative_along_a_direction(attend: Callable[..., Tensor], by: str) -> None:
     inputs, along = _inputs(), _inputs()
@@ -151,7 +151,7 @@ def test_several_gradients_at_once(attend: Callable[..., Tensor]) -> None:
             assert torch.allclose(got[number], want, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_graph_of_operators_holds_for_other_masks(name: str) -> None:
     attention = MECHANISMS[name]().double()

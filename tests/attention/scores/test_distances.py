@@ -87,7 +87,7 @@ def test_padding_among_the_queries_changes_no_other_distance(padding: float, row
     assert torch.allclose(found.double(), wanted, atol=1e-4)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("score", [Gaussian, Epanechnikov, Laplacian])
 @pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax(), Sigmoid()])
 def test_a_second_derivative(score: type[Gaussian], normalizer: Softmax) -> None:

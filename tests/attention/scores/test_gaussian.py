@@ -87,7 +87,7 @@ def test_distances_do_not_overflow_half_precision() -> None:
     assert context.tolist() == [[2.0]] and context.dtype == torch.float16
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize("score", [Gaussian, partial(Gaussian, per_feature=True), ScaledDot])
 def test_vmap_and_export_compute_the_same(score: Callable[[int, int], Score], unchecked_shapes: None) -> None:
     """Neither can look at values to choose a path."""
