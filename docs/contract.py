@@ -13,6 +13,7 @@ import json
 import operator
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -36,6 +37,11 @@ class Promise(NamedTuple):
     command: str
     condition: str
 
+    @property
+    def arguments(self) -> list[str]:
+        """The command's words, as a shell splits it."""
+        return shlex.split(self.command)
+
 
 def promises(rows: list[str]) -> list[Promise]:
     """The lines of the table, or only those of the given rows."""
@@ -52,7 +58,7 @@ def promises(rows: list[str]) -> list[Promise]:
 
 def run(promise: Promise, folder: Path, threads: int) -> tuple[bool, str]:
     """Whether a promise holds, and the evidence for it."""
-    program, *arguments = promise.command.split()
+    program, *arguments = promise.arguments
     if program == "python":
         sweeps = {f"experiment={name}" for name in ("crossover", "crossover_digits", "efficiency")}
         sweep = not sweeps.isdisjoint(arguments)
