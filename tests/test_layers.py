@@ -30,26 +30,25 @@ class Rules(NamedTuple):
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
     *("argument_checks", "config_parts", "console_text", "constructor_options", "distributed", "errors"),
-    *("files", "lazy_names", "lightning_import", "machine", "sizes", "special_symbols", "text_tables"),
+    *("files", "job_line", "lazy_names", "lightning_import", "machine", "sizes", "special_symbols"),
+    *("text_tables",),
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 SUBPACKAGES = {
-    "": Rules(
-        {"attention", "experiment", "inference", "notebook"}, LIGHT
-    ),  # attention_lab/__init__.py: lazily
+    # attention_lab/__init__.py: lazily
+    "": Rules({"attention", "experiment", "inference", "notebook"}, LIGHT),
     "__main__": Rules({"inference"}, LIGHT),
+    **dict.fromkeys(
+        ("console_text", "errors", "lazy_names", "sizes", "special_symbols"), Rules(set(), LIGHT)
+    ),
     "argument_checks": Rules({"errors"}, LIGHT),
     "config_parts": Rules({"sizes"}, LIGHT),
     "constructor_options": Rules({"argument_checks"}, LIGHT),
     "distributed": Rules(set(), LIGHTNING | HYDRA | PICTURES),
-    "errors": Rules(set(), LIGHT),
-    "lazy_names": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),
-    "console_text": Rules(set(), LIGHT),
     "files": Rules({"errors", "machine"}, LIGHT),
+    "job_line": Rules({"console_text"}, LIGHT),
     "machine": Rules({"errors"}, LIGHT),
-    "sizes": Rules(set(), LIGHT),
-    "special_symbols": Rules(set(), LIGHT),
     "text_tables": Rules({"console_text"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"} | OTHERS),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),

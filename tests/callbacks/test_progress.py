@@ -13,7 +13,8 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from attention_lab.callbacks import Progress
+from attention_lab.callbacks import Progress, progress
+from attention_lab.callbacks.progress import JobProgress
 from attention_lab.errors import Stopped
 
 LOSSES = [1234.5, 0.5, 0.25, 0.25, 0.25, 0.25]
@@ -226,3 +227,21 @@ def test_an_interrupted_training_removes_its_bar(
     gc.collect()  # a bar that is still open would be drawn again here
     screen = capsys.readouterr().out
     assert screen.endswith("\r") and not screen.rpartition("\r")[0].rpartition("\r")[2].strip()
+
+
+def test_a_job_of_a_sweep_shows_its_epochs_and_its_metric(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown: list[tuple[str, ...]] = []
+    monkeypatch.setattr(progress.JOB_LINE, "show", lambda *parts: shown.append(parts))
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    steps, one = DataLoader([torch.zeros(1)] * 2), DataLoader([torch.zeros(1)])
+    monitor = ModelCheckpoint(tmp_path, monitor="validation/token_error")
+    _trainer(2, JobProgress(), monitor, enable_progress_bar=False).fit(Module(), steps, one)
+    metric = "validation token error 0.1250"
+    assert shown == [
+        ("epoch 1/2", " 50%"),
+        ("epoch 1/2", "100%"),
+        ("epoch 2/2", " 50%", metric),
+        ("epoch 2/2", "100%", metric),
+    ]

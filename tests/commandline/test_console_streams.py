@@ -128,11 +128,12 @@ def test_a_message_does_not_land_in_an_unfinished_line(tmp_path: Path) -> None:
         stderr.write(b"Warning: a\nWarning: b\n")
         stdout.write(b"error 0.1\n")
         stderr.write(b"Warning: c\n")
-        stdout.write(b"\rtraining 10%")
-        stderr.write(b"d\n")
+        for percent in (b"10", b"20"):
+            stdout.write(b"\rtraining " + percent + b"%")
+        stderr.write(b"Warning: d\n")
         assert file.read_bytes() == (
             b"Sweep\n1/2  seed=1  \nWarning: a\nWarning: b\n1/2  seed=1  error 0.1\nWarning: c\n"
-            b"\rtraining 10%d\n"
+            b"\rtraining 10%\rtraining 20%\nWarning: d\ntraining 20%"
         )
         other = tmp_path / "other"
         with other.open("wb") as elsewhere:

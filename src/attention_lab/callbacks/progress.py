@@ -15,12 +15,15 @@ from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
 from torch import Tensor
 
 from attention_lab.console_text import console_width, counted
+from attention_lab.job_line import JOB_LINE
 from attention_lab.text_tables import metric_name, number
 
 LOSS = "train/loss"
 LEFT = "{remaining} left{postfix}"
 NARROW = 90
 """On terminals with fewer columns the bar leaves out the speed."""
+PAUSE = 0.2
+"""Seconds between changes of a job's line."""
 GAP = "  "
 
 
@@ -152,6 +155,36 @@ class Progress(TQDMProgressBar):
             left = callback.time_remaining() if isinstance(callback, Timer) else None
             if left is not None and left <= 0:
                 _print(f"{stop}: the time limit has passed")
+
+
+class JobProgress(pl.Callback):
+    """Shows the progress of a sweep's job on its line: the epoch, and the last value of its metric."""
+
+    def __init__(self) -> None:
+        self._shown = -math.inf
+        self._metric: list[str] = []
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Show the epoch and the share of its steps that are done."""
+        now = time.perf_counter()
+        if now - self._shown < PAUSE:
+            return
+        self._shown = now
+        done = (batch_idx + 1) / trainer.num_training_batches
+        JOB_LINE.show(f"epoch {_epoch(trainer)}", f"{done:4.0%}", *self._metric)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Remember the monitored metric."""
+        monitored = getattr(trainer.checkpoint_callback, "monitor", None)
+        if monitored in trainer.callback_metrics:
+            value = float(trainer.callback_metrics[monitored])
+            self._metric = [f"{metric_name(monitored)} {number(value)}"]
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Say that the model is tested."""
+        JOB_LINE.show("testing")
 
 
 @dataclass

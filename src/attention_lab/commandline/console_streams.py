@@ -81,8 +81,9 @@ class Output(io.FileIO):
 
     Args:
         descriptor: the file descriptor, which closing the stream leaves open.
-        above: another stream; if both go to the same place and its last line is unfinished, like that of a
-            running job of a sweep, this stream's lines are written above the unfinished one.
+        above: another stream; if both go to the same place and its last line is unfinished, like a progress
+            bar or the line of a running job of a sweep, this stream's lines are written above the unfinished
+            one.
     """
 
     name: Any
@@ -95,13 +96,14 @@ class Output(io.FileIO):
         """Write bytes. Raises OSError, but only once, if that fails; a missing reader is not an error."""
         content = bytes(data)
         line = b"" if self._above is None else self._above._unfinished
-        moved = line and b"\r" not in line and content.endswith(b"\n") and self._shares_console()
+        moved = line and content.endswith(b"\n") and self._shares_console()
         if moved:
             self._write(b"\r\x1b[K" if self.isatty() else b"\n")
         written = self._write(content)
         if moved:
             self._write(line)
-        self._unfinished = (self._unfinished + content[:written]).rpartition(b"\n")[2][-_LONGEST_LINE:]
+        last = (self._unfinished + content[:written]).rpartition(b"\n")[2]
+        self._unfinished = last.rpartition(b"\r")[2][-_LONGEST_LINE:]  # as drawn last
         return written
 
     def _shares_console(self) -> bool:

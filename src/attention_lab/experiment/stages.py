@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from attention_lab.callbacks.monitored_metric import MonitoredMetric
+from attention_lab.callbacks.progress import JobProgress
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.console_text import console_message, counted, without_controls
@@ -83,9 +84,8 @@ def fit(config: DictConfig) -> float | None:
         cost, deferred = Cost(), DeferredSignals()
         guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
-        introduction = [] if in_sweep() else [Introduction(folder)]
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
-        trainer = make_trainer(_console(plain), *introduction, restoring, guard, cost, *more)
+        trainer = make_trainer(_console(plain), *_messages(plain, folder), restoring, guard, cost, *more)
         check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
@@ -226,6 +226,14 @@ def _console(plain: Config) -> Config:
     if not in_sweep():
         return plain
     return {**plain, "trainer": {**plain["trainer"], "enable_progress_bar": False}}
+
+
+def _messages(plain: Config, folder: Path) -> list[pl.Callback]:
+    """What training prints: an introduction; in a sweep, the job's progress, unless that is switched off."""
+    if not in_sweep():
+        return [Introduction(folder)]
+    shown = plain["trainer"].get("enable_progress_bar", True) and "progress_bar" in plain["callbacks"]
+    return [JobProgress()] if shown else []
 
 
 def _test(

@@ -13,6 +13,7 @@ from attention_lab.errors import LabError, Stopped
 from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import ERROR
 from attention_lab.interruption import resume, signals
+from attention_lab.job_line import JOB_LINE
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
@@ -20,7 +21,7 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
     if stopped.signum == 0 or not signals.is_main_process():  # the first process reports for all
         sys.exit(0)
     if HydraConfig.get().mode == RunMode.MULTIRUN:
-        print("stopped", flush=True)  # completes the job's line
+        JOB_LINE.end("stopped")
     if training:
         command = resume.resume_command(folder)
         if HydraConfig.get().runtime.choices.get("sweep"):

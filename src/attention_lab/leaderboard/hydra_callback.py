@@ -19,6 +19,7 @@ from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, METRICS
+from attention_lab.job_line import JOB_LINE
 from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.failures import describe_failures
 from attention_lab.leaderboard.settings import headlines
@@ -79,7 +80,8 @@ class LeaderboardCallback(Callback):
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
         label = printable(read_job(folder).label(self.swept), most=console_width())
-        print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
+        in_turn = config.hydra.launcher._target_.endswith(".BasicLauncher")
+        JOB_LINE.begin(f"{int(config.hydra.job.num) + 1}{count}  {label}", alone=in_turn)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Complete a job's line; record a failure in its folder and let the sweep continue."""
@@ -94,11 +96,11 @@ class LeaderboardCallback(Callback):
             if not read_failure(folder):
                 record_failure(folder, error, _error_line(error))
             if in_sweep:
-                print("failed", flush=True)
+                JOB_LINE.end("failed")
         elif in_sweep:
             job = read_job(folder)
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
-            print("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]), flush=True)
+            JOB_LINE.end("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]))
 
     @errors_in_one_line()
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:

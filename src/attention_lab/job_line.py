@@ -1,0 +1,53 @@
+"""The console's line for a job of a sweep: its settings, its progress, and in the end its result."""
+
+import sys
+
+from rich.cells import cell_len
+
+from attention_lab.console_text import console_width
+
+_TO_END = "\x1b[K"
+"""Erases the rest of the line."""
+
+
+class JobLine:
+    """A line of standard output that is unfinished while a job runs.
+
+    On a terminal, progress stands after the job's settings until the result takes its place; elsewhere the
+    line has none.
+    """
+
+    def __init__(self) -> None:
+        self._settings = ""
+        self._shows_progress = False
+
+    def begin(self, settings: str, *, alone: bool = True) -> None:
+        """Print the settings.
+
+        Args:
+            settings: printable text.
+            alone: whether no other job writes to the terminal at the same time.
+        """
+        self._settings = f"{settings}  "
+        self._shows_progress = alone and sys.stdout.isatty() and cell_len(self._settings) < console_width()
+        print(self._settings, end="", flush=True)
+
+    def show(self, *progress: str) -> None:
+        """Print progress in place of the last one: as many of its parts as there is room for."""
+        if not self._shows_progress:
+            return
+        line, width = self._settings, console_width()
+        for part in progress:
+            if cell_len(line + part) >= width:
+                break
+            line += f"{part}  "
+        print(f"\r{line}{_TO_END}", end="", flush=True)
+
+    def end(self, result: str) -> None:
+        """Print the result in place of the progress, and finish the line."""
+        print(f"\r{self._settings}{result}{_TO_END}" if self._shows_progress else result, flush=True)
+        self._shows_progress = False
+
+
+JOB_LINE = JobLine()
+"""The one of this process."""
