@@ -78,10 +78,7 @@ class LeaderboardCallback(Callback):
         for name in (ERROR, METRICS):
             (folder / name).unlink(missing_ok=True)
         self.start = time.perf_counter()
-        count = f"/{self.total}" if self.total else ""
-        label = printable(read_job(folder).label(self.swept), most=console_width())
-        in_turn = config.hydra.launcher._target_.endswith(".BasicLauncher")
-        JOB_LINE.begin(f"{int(config.hydra.job.num) + 1}{count}  {label}", alone=in_turn)
+        self.begin_line(config, folder)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Complete a job's line; record a failure in its folder and let the sweep continue."""
@@ -96,11 +93,22 @@ class LeaderboardCallback(Callback):
             if not read_failure(folder):
                 record_failure(folder, error, _error_line(error))
             if in_sweep:
-                JOB_LINE.end("failed")
+                self.end_line("failed")
         elif in_sweep:
             job = read_job(folder)
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
-            JOB_LINE.end("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]))
+            self.end_line("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]))
+
+    def begin_line(self, config: DictConfig, folder: Path) -> None:
+        """Print the number of a job and the options in which it differs from others."""
+        count = f"/{self.total}" if self.total else ""
+        label = printable(read_job(folder).label(self.swept), most=console_width())
+        in_turn = config.hydra.launcher._target_.endswith(".BasicLauncher")
+        JOB_LINE.begin(f"{int(config.hydra.job.num) + 1}{count}  {label}", alone=in_turn)
+
+    def end_line(self, result: str) -> None:
+        """Print the result of a job."""
+        JOB_LINE.end(result)
 
     @errors_in_one_line()
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:

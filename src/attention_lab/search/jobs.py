@@ -1,11 +1,8 @@
 """Hydra callbacks for the jobs of a search, which prints its own results."""
 
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from hydra.core.utils import JobReturn
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
@@ -21,15 +18,15 @@ class SearchJobs(LeaderboardCallback):
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
         """Remove the results, and the record of pruning, that an earlier study left in the folder."""
-        with redirect_stdout(StringIO()):
-            super().on_job_start(config, task_function=task_function, **kwargs)
+        super().on_job_start(config, task_function=task_function, **kwargs)
         if config.hydra.mode == RunMode.MULTIRUN:
             (Path(config.hydra.runtime.output_dir) / PRUNED).unlink(missing_ok=True)
 
-    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Record a failed job as a failed trial, which does not end the search."""
-        with redirect_stdout(StringIO()):  # the search prints its own line
-            super().on_job_end(config, job_return, **kwargs)
+    def begin_line(self, config: DictConfig, folder: Path) -> None:
+        """Print nothing: the search has begun the trial's line."""
+
+    def end_line(self, result: str) -> None:
+        """Print nothing: the search ends the trial's line, if it failed with the reason."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print nothing: the search has printed its table."""

@@ -18,6 +18,7 @@ from attention_lab.console_text import counted, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.files.writing import write_atomically
+from attention_lab.job_line import JOB_LINE
 from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
@@ -95,7 +96,7 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
         value = f"{metric_name(study.metric)} {number(result.value or 0.0)}"
         shown = {"complete": value, "pruned": f"pruned {result.reason}"}
         line = shown.get(result.state, f"{result.state}: {result.reason}")
-        print(f"{printable(line, 1000)}  {time.perf_counter() - started:.1f} s", flush=True)
+        JOB_LINE.end(f"{printable(line, 1000)}  {time.perf_counter() - started:.1f} s")
         if result.state == "failed":
             failed.append(str(result.reason))
     return failed
@@ -103,7 +104,7 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
 
 def _run_trial(space: Space, launcher: Launcher, study_options: dict[str, str], trial: Trial) -> Result:
     shown = printable(" ".join(f"{key}={short(value)}" for key, value in trial.params.items()), 1000)
-    print(f"{trial.number}  {shown}", end="  ", flush=True)
+    JOB_LINE.begin(f"{trial.number}  {shown}")
     options = {**study_options, "trial": trial.number}
     overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]
     (job,) = launcher.launch([space.overrides(trial.params) + overrides], initial_job_idx=trial.number)
