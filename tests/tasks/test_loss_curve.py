@@ -1,11 +1,14 @@
 """The curve of the loss, from the log of a run."""
 
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from torch.utils.tensorboard import SummaryWriter
 
+from attention_lab.errors import LabError
 from attention_lab.tasks import loss_curve
 from attention_lab.tasks.loss_curve import TAG, save_losses
 
@@ -34,3 +37,21 @@ def test_fewer_than_two_losses_make_no_curve(tmp_path: Path) -> None:
     assert save_losses(_log(tmp_path, {}), tmp_path, "loss") is None
     assert save_losses(_log(tmp_path, {0: 1.0}), tmp_path, "loss") is None
     assert not list(tmp_path.glob("loss.*"))
+
+
+def _framed(event: bytes, length: int) -> bytes:
+    claimed = pack("<Q", length)
+    return claimed + pack("<I", masked_crc32c(claimed)) + event + pack("<I", masked_crc32c(event))
+
+
+def test_events_of_others_are_checked_before_they_are_read(tmp_path: Path) -> None:
+    (log,) = _log(tmp_path, {0: 2.0, 49: 0.5}).iterdir()
+    with log.open("ab") as file:
+        file.write(_framed(b"\xff\xff\x01", 3))
+    assert save_losses(log.parent, tmp_path, "loss", "svg") == tmp_path / "loss.svg"
+    with log.open("ab") as file:
+        file.write(_framed(b"", 2**34))
+    with pytest.raises(
+        LabError, match=rf"{log.name} cannot be read: it claims to have an event of 17179869184"
+    ):
+        save_losses(log.parent, tmp_path, "loss")

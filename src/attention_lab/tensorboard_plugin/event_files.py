@@ -66,10 +66,6 @@ def read_log(folder: Path) -> Log:
     if not event_files(folder):
         return Log({}, {}, [])
     accumulator = _load(folder)
-    curves = {
-        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
-        for tag in accumulator.Tags()["scalars"]
-    }
     records: dict[str, dict[int, Blobs]] = {}
     try:
         tags = accumulator.PluginTagToContent(PLUGIN)
@@ -80,7 +76,13 @@ def read_log(folder: Path) -> Log:
             blobs = tuple(event.tensor_proto.string_val)
             if _is_record(blobs):
                 records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
-    return Log(curves, records, _samples(accumulator))
+    return Log(_curves(accumulator), records, _samples(accumulator))
+
+
+def read_curves(folder: Path) -> dict[str, list[Point]]:
+    """Read the curves alone in the event files of a folder. Raises LabError as `check_logs` does."""
+    check_logs([folder])
+    return _curves(_load(folder, tensors=1)) if event_files(folder) else {}
 
 
 def check_logs(folders: Iterable[Path]) -> None:
@@ -113,14 +115,19 @@ def _needed_memory(folder: Path, files: Sequence[Path]) -> tuple[int, int]:
         raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
 
 
-def _load(folder: Path) -> Any:
-    """The EventAccumulator with the contents of the event files in a folder."""
+def _load(folder: Path, tensors: int = 0) -> Any:
+    """The EventAccumulator with the contents of the event files in a folder.
+
+    Args:
+        folder: the folder.
+        tensors: the most tensors of each tag to keep; 0 for all.
+    """
     # Slow to import, and not needed to find the files.
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     logging.getLogger("tensorboard").setLevel(logging.CRITICAL)  # its warnings repeat tags, whatever they are
-    kept = {"scalars": 0, "tensors": 0, "images": 1}  # 0 means all
+    kept = {"scalars": 0, "tensors": tensors, "images": 1}  # 0 means all
     # Our runs write no restarts; for each, TensorBoard would look for events to remove among all before it.
     accumulator = EventAccumulator(str(folder), size_guidance=kept, purge_orphaned_data=False)
     for _ in range(_DAMAGED):
@@ -130,6 +137,13 @@ def _load(folder: Path) -> Any:
         except (DecodeError, LookupError, TypeError, ValueError):  # reading continues after the damaged event
             continue
     return accumulator
+
+
+def _curves(accumulator: Any) -> dict[str, list[Point]]:
+    return {
+        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
+        for tag in accumulator.Tags()["scalars"]
+    }
 
 
 def _samples(accumulator: Any) -> list[Sample]:
