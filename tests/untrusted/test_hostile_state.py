@@ -83,3 +83,24 @@ def test_one_flipped_bit_is_detected_by_every_stage(command) -> None:
     resumed = command(f"resume={done.folder}")  # its last checkpoint is intact, but the best one is tested
     assert resumed.status == 1
     assert resumed.err == f"Error: {best}: the file is damaged or truncated\n"
+
+
+@pytest.mark.long
+def test_the_best_checkpoint_of_a_resumed_run_is_blamed_in_one_line(command) -> None:
+    done = command(*NW, "trainer.max_epochs=1")
+    best = done.folder / "checkpoints" / "best.ckpt"
+    content = torch.load(best, weights_only=True)
+    for change, said in [
+        (
+            {"state_dict": {"\x1b[2J": torch.zeros(1)}},
+            'Unexpected key(s) in state_dict: "\N{REPLACEMENT CHARACTER}[2J".',
+        ),
+        ({"state_dict": [1]}, "TypeError"),
+        ({"pytorch-lightning_version": 5}, "Invalid version: 5"),
+    ]:
+        torch.save({**content, **change}, best)
+        (done.folder / "metrics.json").unlink(missing_ok=True)
+        refused = command(f"resume={done.folder}")
+        assert refused.status == 1
+        assert refused.err.startswith(f"Error: ckpt_path={best}: it cannot be tested: ")
+        assert said in refused.err and refused.err.count("\n") == 1

@@ -30,10 +30,14 @@ class Restoring(pl.Callback):
 
     Args:
         resuming: whether the checkpoint is the run's own.
+
+    Attributes:
+        testing: whether a test has started, whose checkpoint has then been loaded.
     """
 
     def __init__(self, resuming: bool) -> None:
         self.resuming = resuming
+        self.testing = False
         self._checkpoint: dict[str, Any] | None = None
 
     def on_load_checkpoint(
@@ -71,6 +75,10 @@ class Restoring(pl.Callback):
         """Check the states of the optimiser, schedule and scaler, which only exist from now on."""
         if self._checkpoint is not None:
             self._check_steps(trainer)
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Note that the checkpoint to test has been loaded."""
+        self.testing = True
 
     def _check_steps(self, trainer: pl.Trainer) -> None:
         checkpoint, self._checkpoint = self._checkpoint, None

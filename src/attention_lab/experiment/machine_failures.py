@@ -17,17 +17,17 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPER
 
 
 @contextmanager
-def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator[None]:
-    """Blame the checkpoint that training continues from for errors raised before training has started."""
+def blame_checkpoint(
+    path: Path | None, started: Callable[[], bool], problem: str = "training cannot continue from it"
+) -> Iterator[None]:
+    """Blame the checkpoint that is used for errors raised before training, or the test, has started."""
     try:
         yield
     except BAD_VALUE_ERRORS as error:
         if path is None or (started() and not _is_of_optimizer(error)) or is_out_of_memory(error):
             raise
         reason = one_line(error)[:200]
-        raise LabError(
-            f"ckpt_path={path}: training cannot continue from it: {type(error).__name__}: {reason}"
-        ) from None
+        raise LabError(f"ckpt_path={path}: {problem}: {type(error).__name__}: {reason}") from None
 
 
 def _is_of_optimizer(error: BaseException) -> bool:

@@ -107,7 +107,10 @@ def fit(config: DictConfig) -> float | None:
         best, score = best_checkpoint(trainer, folder)
         metrics = fit_metrics(trainer, task, cost) | ({} if score is None else {"fit/best": score})
         task.pictures_format = plain["pictures_format"]
-        _test(trainer, task, data, folder, metrics, best, plain["pictures"])
+        # The best checkpoint of a resumed run may come from others, too.
+        others = Path(best) if start.resuming and best else None
+        with blame_checkpoint(others, lambda: restoring.testing, "it cannot be tested"):
+            _test(trainer, task, data, folder, metrics, best, plain["pictures"])
         return score
 
 
