@@ -44,7 +44,12 @@ def one_line(error: object) -> str:
 
 def console_message(kind: str, text: object) -> str:
     """One line for the console, such as `Error: there is no such file`; `text` may contain any characters."""
-    return f"{kind}: {printable(' '.join(str(text).splitlines()), LONGEST_MESSAGE)}"
+    return f"{kind}: {console_line(text)}"
+
+
+def console_line(text: object) -> str:
+    """A text, such as a command, on one line of the console; the names of folders in it may be anybody's."""
+    return printable(" ".join(str(text).splitlines()), LONGEST_MESSAGE)
 
 
 def counted(count: int, noun: str) -> str:

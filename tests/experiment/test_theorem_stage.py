@@ -9,6 +9,9 @@ import pytest
 from omegaconf import OmegaConf
 from rich.text import Text
 
+from attention_lab.experiment.theorem_stage import _show
+from attention_lab.theorems import Finding
+
 SMALL = {
     "conv_equivalence": ["theorem.kernels=[2]", "theorem.grid=[4,4]", "theorem.sweep=[1,8]"],
     "scaling": ["theorem.sizes=[4,256]", "theorem.draws=200"],
@@ -131,3 +134,11 @@ def test_no_lightning_is_imported() -> None:
     script = "import sys, attention_lab.experiment.theorem_stage as d; "
     script += "sys.exit(any(name.startswith(('pytorch_lightning', 'lightning')) for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_the_name_of_a_folder_is_text_on_the_console(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding("title", "claim", "source", ("a",), [(1,)], "criterion", holds=True, figures=())
+    _show(finding, Path("a[/b]\x1b[2J"))
+    assert (
+        capsys.readouterr().out.splitlines()[-1].endswith(" a[/b]\N{REPLACEMENT CHARACTER}[2J/finding.json")
+    )

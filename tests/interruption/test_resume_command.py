@@ -1,10 +1,16 @@
 """The command that a stopped run prints, with which it can be resumed."""
 
 import importlib
+import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 
+from attention_lab.errors import Stopped
+from attention_lab.interruption.exit_messages import exit_after_signal
 from attention_lab.interruption.resume import resume_command
 
 
@@ -41,3 +47,16 @@ def test_the_command_to_resume_allows_the_packages_of_its_own_classes(
     with monkeypatch.context() as patch:  # a signal may have come while torch was being imported
         patch.setattr(importlib, "import_module", None)
         assert resume_command(tmp_path / "run") == f"python train.py resume=run{allowed}"
+
+
+def test_the_name_of_a_folder_does_not_control_the_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hydra = SimpleNamespace(mode=RunMode.RUN, runtime=SimpleNamespace(choices={}))
+    monkeypatch.setattr(HydraConfig, "get", lambda: hydra)
+    with pytest.raises(SystemExit) as ended:
+        exit_after_signal(Stopped(signal.SIGTERM), tmp_path / "a\x1b[2J\u202eb", training=True)
+    assert ended.value.code == 128 + signal.SIGTERM
+    err = capsys.readouterr().err
+    assert err.startswith("Stopped by SIGTERM; resume with python train.py ") and err.count("\n") == 1
+    assert "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b" in err

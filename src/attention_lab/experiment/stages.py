@@ -13,7 +13,7 @@ from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.progress import JobProgress
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.console_text import console_message, counted, without_controls
+from attention_lab.console_text import console_line, console_message, counted, without_controls
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
@@ -128,7 +128,8 @@ def test(config: DictConfig) -> None:
     results.write_config(folder, plain)
     results.write_training_options(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
-        print(f"An ensemble of {len(trained.model.all_members)} checkpoints, listed in {folder / CONFIG}")
+        count = len(trained.model.all_members)
+        print(console_line(f"An ensemble of {count} checkpoints, listed in {folder / CONFIG}"))
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
@@ -154,7 +155,8 @@ def predict(config: DictConfig) -> None:
     paths = save_pictures(trained.observe(drawn), folder / HEATMAPS, plain["pictures_format"])
     if paths:
         some = f"{len(drawn)} of " if len(drawn) < len(readable) else ""
-        print(f"Heatmaps of {some}{counted(len(readable), 'input')}: {paths[0].parent}", file=sys.stderr)
+        inputs_drawn = f"{some}{counted(len(readable), 'input')}"
+        print(console_line(f"Heatmaps of {inputs_drawn}: {paths[0].parent}"), file=sys.stderr)
 
 
 def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:
@@ -181,7 +183,7 @@ def export(config: DictConfig) -> None:
     checked_trainer_options(plain["trainer"])
     trained = load_trained_model(plain).trained
     for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
-        print(f"Exported: {path}")
+        print(console_message("Exported", path))
 
 
 def prediction_table(trained: TrainedModel[Task], lines: list[str], readable: dict[int, str]) -> str:

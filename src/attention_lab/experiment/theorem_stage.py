@@ -16,6 +16,7 @@ from rich.table import Table
 
 from attention_lab.argument_checks import wrong_types
 from attention_lab.commandline.overrides import as_text
+from attention_lab.console_text import console_line
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.writing import write_atomically
 from attention_lab.text_tables import number
@@ -80,7 +81,7 @@ def _show(finding: Finding, folder: Path) -> None:
         console.print(escape(note))
     console.print(f"[bold]holds: {'yes' if finding.holds else 'no'}[/bold]")
     console.print(escape(f"criterion: {finding.criterion}"))
-    console.print(f"{'Finding':<12} {folder / FILE}", soft_wrap=True)
+    console.print(console_line(f"{'Finding':<12} {folder / FILE}"), soft_wrap=True, markup=False)
 
 
 def _draw(finding: Finding, folder: Path) -> None:
@@ -88,7 +89,7 @@ def _draw(finding: Finding, folder: Path) -> None:
     for figure in finding.figures:
         path = folder / f"{figure.name}.png"
         write_atomically(path, to_png(figure.draw()))
-        print(f"{'Figure':<12} {path}")
+        print(console_line(f"{'Figure':<12} {path}"))
 
 
 def _text(cell: Cell) -> str:

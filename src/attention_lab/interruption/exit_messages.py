@@ -9,6 +9,7 @@ from typing import NoReturn
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from attention_lab.console_text import console_line
 from attention_lab.errors import LabError, Stopped
 from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import ERROR
@@ -29,7 +30,8 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
             sweep = short_path(Path(HydraConfig.get().sweep.dir).resolve())
             command += f", and the sweep with its own command and resume=auto hydra.sweep.dir={sweep}"
-        print(f"Stopped by {signal.Signals(stopped.signum).name}; resume with {command}", file=sys.stderr)
+        reason = f"Stopped by {signal.Signals(stopped.signum).name}; resume with {command}"
+        print(console_line(reason), file=sys.stderr)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit
     if stopped.signum == signal.SIGUSR1:
         signals.requeue()

@@ -68,7 +68,7 @@ class LeaderboardCallback(Callback):
         self.total = math.prod(count for count in counts.values() if count is not None)
         if swept:
             exclude_from_names(config, [key for key in counts if key not in swept])
-        print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
+        print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
         """Announce a job of a sweep, and remove the results of an earlier job from its folder."""

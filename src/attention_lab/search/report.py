@@ -15,7 +15,7 @@ from rich.table import Table
 
 from attention_lab.commandline.overrides import as_text, part_of, quote, read_value
 from attention_lab.config_parts import SETTING
-from attention_lab.console_text import printable
+from attention_lab.console_text import console_message, printable
 from attention_lab.files.writing import write_atomically
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
@@ -40,7 +40,7 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
         if row[1] == "failed":
             console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
     write_atomically(folder / "trials.csv", csv_text([[*header, "why"], *rows]))
-    print(f"Trials: {folder / 'trials.csv'}")
+    print(console_message("Trials", folder / "trials.csv"))
     if not counts["complete"]:
         return
     best = trials[0]
@@ -58,8 +58,8 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
         *_own_folders(config),
         *left,
     ]
-    print(f"Best: trial {best.number}, {found}: {folder / f'trial_{best.number}'}")
-    print(f"To train it: {shlex.join(command)}", flush=True)
+    print(console_message("Best", f"trial {best.number}, {found}: {folder / f'trial_{best.number}'}"))
+    print(console_message("To train it", shlex.join(command)), flush=True)
 
 
 def _own_folders(config: DictConfig) -> list[str]:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
-from attention_lab.console_text import counted, printable
+from attention_lab.console_text import console_message, counted, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.files.writing import write_atomically
@@ -45,7 +45,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     url = storage_url(config.sweep.storage, folder)
     study = _open(config, space, url, folder)
     write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
-    print(f"Search: {folder}", flush=True)
+    print(console_message("Search", folder), flush=True)
     # Pass these on, since the job may run elsewhere, where they would have other values.
     study_options = {"study": config.sweep.study, "storage": url}
     failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
