@@ -24,6 +24,7 @@ from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
         ("a\0b\n", "a\ufffdb\ufffd"),
         ("\u202etxt", "\ufffdtxt"),
         ("\ud800", "\ufffd"),
+        ("\uffff\ufffe", "\ufffd\ufffd"),
         ("می\u200cشد", "می\u200cشد"),
     ],
 )

@@ -106,6 +106,7 @@ def visible(text: str) -> str:
 def _visible_character(character: str) -> str:
     joiner = character in "\u200c\u200d"  # part of normal spelling in Persian and Hindi
     hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and not joiner
+    hidden = hidden or character in "\ufffe\uffff"  # not allowed in SVG
     return "\ufffd" if hidden else character
 
 
