@@ -48,3 +48,12 @@ def test_other_errors_are_unchanged(tmp_path: Path) -> None:
     message = rf"cannot write {tmp_path}: .*continue with resume="
     with pytest.raises(LabError, match=message), machine_failures.explain_machine_failures({}, tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "csv").touch()
+    with (
+        pytest.raises(LabError, match=rf"^{tmp_path}/csv should be a folder: remove the file there$"),
+        machine_failures.explain_machine_failures({}, tmp_path),
+    ):
+        (tmp_path / "csv").mkdir()

@@ -14,6 +14,7 @@ from attention_lab.files.writing import cannot_write
 
 _REFUSED = " does not have a deterministic implementation"  # PyTorch's words, after the operation's name
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)  # a file in place of a folder, in a run's folder from others
 
 
 @contextmanager
@@ -54,6 +55,8 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
             raise
         raise LabError(_memory(config, str(error))) from None
     except OSError as error:  # may also come from the thread that writes a log file
+        if error.errno in _IN_THE_WAY and error.filename:
+            raise LabError(f"{error.filename} should be a folder: remove the file there") from None
         if error.errno not in _UNWRITABLE:
             raise
         if error.filename in ("<stdout>", "<stderr>"):
