@@ -175,12 +175,15 @@ def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> N
         )
 
 
-def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
+def check_weights(weights: object, normalizer: object, scores: Tensor, mask: Tensor | None) -> None:
     """Raise PartError if a normaliser does not return a weight for every score."""
     if torch.compiler.is_compiling():
         return
-    shape = weights.shape if isinstance(weights, Tensor) else ()
-    if shape[-2:] != scores.shape[-2:] or len(shape) < scores.dim():  # a mask may have added dimensions
+    shape = weights.shape if isinstance(weights, Tensor) else torch.Size()
+    most = scores.dim() if mask is None else max(scores.dim(), mask.dim())  # a mask may add dimensions
+    sizes = zip(reversed(scores.shape[:-2]), reversed(shape[:-2]), strict=False)
+    agree = shape[-2:] == scores.shape[-2:] and all(size in (1, given) for size, given in sizes)
+    if not agree or not scores.dim() <= len(shape) <= most:
         raise PartError(
             f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
             f"got {shape_or_kind(weights)}"
