@@ -11,7 +11,7 @@ import pytest
 import torch
 from toys import toy
 
-from attention_lab.attention import Additive, Dot, Gaussian, LocalP, Mechanism, Monotonic
+from attention_lab.attention import Additive, Dot, Gaussian, LocalP, Mechanism, Monotonic, Score
 from attention_lab.data.reading.codecs import RegressionCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
@@ -149,6 +149,23 @@ def test_a_missing_package_and_another_ending_are_told(
     monkeypatch.setattr(exporting, "find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(LabError, match=r"needs onnxscript: pip install -e '\.\[export\]'"):
         export(toy(Seq2Seq), PAIRS, tmp_path / "m.onnx")
+
+
+class _Distance(Score):
+    """Its `cdist` computes in one way up to 25 keys, and in another beyond."""
+
+    def forward(self, query: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        return -torch.cdist(query, keys)
+
+
+@pytest.mark.long
+def test_a_graph_that_runs_only_on_some_lengths_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        LabError, match=r"m.step.pt2: the graph does not run on a batch of 2 with length 200: .*Guard failed"
+    ) as error:
+        export(toy(Seq2Seq, _Distance).eval(), PAIRS, tmp_path / "m.pt2")
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long
