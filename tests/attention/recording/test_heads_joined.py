@@ -256,3 +256,29 @@ def test_examples_may_be_as_many_as_heads_that_share_keys() -> None:
     with recording(model := Grouped()) as weights:
         model(torch.randn(4, L, 2 * D))
     assert torch.equal(weights[""], model.expected)
+
+
+class Pooled(nn.Module):
+    """It knows the number of heads of its encoder, and attends with one head itself."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        self.num_heads, self.fused = H, fused
+        self.query = nn.Linear(D, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self.query(x)
+        if self.fused:
+            return F.scaled_dot_product_attention(query, x, x)
+        return torch.bmm((query @ x.mT / D**0.5).softmax(-1), x)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("examples", [1, H, 2 * H])
+def test_examples_are_not_taken_for_heads_of_another_attention(fused: bool, examples: int) -> None:
+    model, x = nn.Sequential(nn.Linear(D, D), Pooled(fused)), torch.randn(examples, L, D)
+    with recording(model) as weights:
+        model(x)
+    y = model[0](x)
+    expected = (model[1].query(y) @ y.mT / D**0.5).softmax(-1)[:, None]
+    assert torch.allclose(weights["1"], expected, atol=1e-6)

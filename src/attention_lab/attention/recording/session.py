@@ -26,6 +26,7 @@ from attention_lab.attention.recording.site import (
     Site,
     caller,
     first_argument,
+    number_of_examples,
     with_images,
 )
 from attention_lab.attention.recording.unobserved import compiled_method
@@ -148,8 +149,10 @@ class Session:
         name, module = found
         site = Site(name, module, keys_seen(module, inner.f_locals), (id(inner), place))
         heads = site.number_of_heads
-        known = with_images(frame, module, heads) if heads else caller(frame, module, self._modules)
-        return replace(site, caller=known)
+        if not heads:
+            return replace(site, caller=caller(frame, module, self._modules))
+        examples = number_of_examples(frame, self._modules, heads)
+        return replace(site, caller=with_images(frame, module, heads), examples=examples)
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""

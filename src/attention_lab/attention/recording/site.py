@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 CALL_MODULE = nn.Module._call_impl.__code__
@@ -52,6 +53,7 @@ class Site:
             computes only one.
         caller: the module that calls it, if that knows a number of heads, and the module itself does not;
             the module itself, if it does and its input is an image.
+        examples: how many the model is called with, if the module knows its number of heads; None if unknown.
     """
 
     name: str
@@ -59,11 +61,12 @@ class Site:
     seen: int = 0
     place: tuple[int, Place] | None = None
     caller: Caller | None = None
+    examples: int | None = None
 
     def heads(self, joined: int) -> int:
         """The number of heads, for tensors whose first dimension is examples times heads."""
-        if self.caller is not None and joined == self.caller.sizes[0]:  # examples, with one head
-            return 1
+        if joined == self.examples or (self.caller is not None and joined == self.caller.sizes[0]):
+            return 1  # examples, with one head
         own = next((heads for heads in self._numbers_of_heads() if joined % heads == 0), None)
         return own or self.heads_of_caller(joined) or 1
 
@@ -132,6 +135,30 @@ def with_images(frame: FrameType | None, module: nn.Module, heads: int) -> Calle
         return None
     given = next(iter(_tensors(frame)), None)
     return Caller((heads,), (len(given),)) if given is not None and given.dim() == 4 else None
+
+
+def number_of_examples(frame: FrameType | None, modules: Collection[int], heads: int) -> int | None:
+    """The number of examples in the only input of the model; None if it does not show.
+
+    Queries, keys and values may have examples and heads in one dimension already, as may the input of a
+    module without layers. If the first size is the second times the heads, the second may be the examples.
+
+    Args:
+        frame: where the search for the outermost module starts, and goes outwards.
+        modules: identities of the modules of the model.
+        heads: the number of heads of the module that attends.
+    """
+    outermost = None
+    while frame is not None:
+        if frame.f_code is CALL_MODULE and id(frame.f_locals["self"]) in modules:
+            outermost = frame
+        frame = frame.f_back
+    if outermost is None or not any(True for _ in outermost.f_locals["self"].children()):
+        return None
+    given = [x for x in _tensors(outermost) if x.dtype != torch.bool and x.dim() > 1]
+    if len(given) != 1 or len(given[0]) == given[0].shape[1] * heads:
+        return None
+    return len(given[0])
 
 
 def _tensors(frame: FrameType) -> list[Tensor]:
