@@ -282,3 +282,15 @@ def test_examples_are_not_taken_for_heads_of_another_attention(fused: bool, exam
     y = model[0](x)
     expected = (model[1].query(y) @ y.mT / D**0.5).softmax(-1)[:, None]
     assert torch.allclose(weights["1"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("positions", [H, H + 1])
+def test_positions_of_one_sequence_are_not_taken_for_examples(positions: int) -> None:
+    class Unbatched(Outer):
+        def forward(self, x: Tensor, names: list[str] | None = None) -> Tensor:
+            q, k, v = (one.unflatten(-1, (H, D)).transpose(0, 1) for one in self.projections(x).chunk(3, -1))
+            return F.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
+
+    with recording(model := Unbatched(nn.Identity())) as weights:
+        model(torch.randn(positions, H * D))
+    assert weights[""].shape == (1, H, positions, positions)

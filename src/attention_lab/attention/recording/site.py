@@ -142,6 +142,7 @@ def number_of_examples(frame: FrameType | None, modules: Collection[int], heads:
 
     Queries, keys and values may have examples and heads in one dimension already, as may the input of a
     module without layers. If the first size is the second times the heads, the second may be the examples.
+    Features in two dimensions may be those of one sequence.
 
     Args:
         frame: where the search for the outermost module starts, and goes outwards.
@@ -155,7 +156,7 @@ def number_of_examples(frame: FrameType | None, modules: Collection[int], heads:
         frame = frame.f_back
     if outermost is None or not any(True for _ in outermost.f_locals["self"].children()):
         return None
-    given = [x for x in _tensors(outermost) if x.dtype != torch.bool and x.dim() > 1]
+    given = [x for x in _tensors(outermost) if x.dtype != torch.bool and x.dim() > x.is_floating_point() + 1]
     if len(given) != 1 or len(given[0]) == given[0].shape[1] * heads:
         return None
     return len(given[0])
