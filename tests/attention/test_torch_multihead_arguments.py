@@ -37,3 +37,15 @@ def test_arguments_are_tensors() -> None:
     ):
         with pytest.raises(TypeError, match=f"^MultiheadAttention takes a tensor as {complaint}$"):
             module(*arguments, **options)
+
+
+@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"add_zero_attn": True}], ids=str)
+def test_a_causal_mask_never_hides_an_appended_key(options: dict[str, bool]) -> None:
+    """As in torch's with weights; without, its kernel takes the appended key for a later one."""
+    theirs = nn.MultiheadAttention(8, 2, batch_first=True, **options).eval()
+    ours = MultiheadAttention.from_torch(theirs).eval()
+    x, mask = torch.randn(2, 3, 8), nn.Transformer.generate_square_subsequent_mask(3)
+    expected, _ = theirs(x, x, x, attn_mask=mask, is_causal=True)
+    for need_weights in (True, False):
+        found, _ = ours(x, x, x, attn_mask=mask, is_causal=True, need_weights=need_weights)
+        torch.testing.assert_close(found, expected)

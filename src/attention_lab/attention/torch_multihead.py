@@ -24,7 +24,8 @@ class MultiheadAttention(nn.MultiheadAttention):
     - `mechanism` puts any score, normaliser, window and pooling in place of scaled dot product and softmax.
     - `recording` sees the weights of every head while the context still comes from the fused kernel.
     - Returned weights are those before dropout, and asking for them does not change the output.
-    - `is_causal` needs no `attn_mask`.
+    - `is_causal` needs no `attn_mask`, and never hides the keys that `add_bias_kv` and `add_zero_attn`
+      append; torch's does if no weights are asked for.
 
     Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would
     bypass it, is not used.

@@ -159,6 +159,7 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
         (b"x,y\n1,2,3\n", ":2: 3 fields, but the header has 2"),
         (b"x,y\n1,2\n3,tall\n", ":3: column 'y': 'tall' should be a finite number, such as 1.5"),
         (b"x,y\n1,\n", ":2: column 'y': '' should be a finite number, such as 1.5"),
+        (b"x,y\n1,1_0\n", ":2: column 'y': '1_0' should be a finite number, such as 1.5"),
         (b"x,y\n1,nan\n", ":2: column 'y': 'nan' should be a finite number, such as 1.5"),
         (b"x,y\n-inf,1\n", ":2: column 'x': '-inf' should be a finite number, such as 1.5"),
         (

@@ -100,7 +100,7 @@ def blame(place: str) -> Iterator[None]:
 def parse_number(text: str) -> float:
     """`text` as a finite number that float32 can hold. Raises LabError for any other text."""
     try:
-        value = float(text)
+        value = float("nan") if "_" in text else float(text)  # Python reads 1_0 as 10
     except ValueError:
         value = float("nan")
     if math.isfinite(value) and abs(value) >= LARGEST_FLOAT:
