@@ -1,6 +1,6 @@
 """Run the commands of contract.md and print which of its promises hold.
 
-    python docs/contract.py            all promises, about half an hour on two cores
+    python docs/contract.py            all promises, some hours on two cores
     python docs/contract.py 7 22 23    only these rows
     python docs/contract.py --jobs 2   two commands at a time, each on its share of the cores
 
