@@ -51,6 +51,22 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
             call(given)
 
 
+class Placed(Echo):
+    """Says which device each input is on."""
+
+    def answer(self, batch: Any) -> list[str]:
+        return [str(batch.source.device)] * len(batch.source)
+
+
+@pytest.mark.parametrize("method", ["predict", "observe"])
+def test_inputs_follow_a_model_to_its_device(method: str) -> None:
+    letters = Tokenizer.of(Notation("characters"), ["abc"])
+    trained = TrainedModel(Placed(nn.Linear(1, 1), TransductionCodec(letters, letters)))
+    assert getattr(trained, method)(["cab"]) == ["cpu"]
+    trained.model.to("meta")
+    assert getattr(trained, method)(["cab"]) == ["meta"]
+
+
 @pytest.mark.parametrize("method", ["predict", "observe", "unseen_symbols"])
 def test_a_line_of_source_and_target_is_refused(trained: TrainedModel, method: str) -> None:
     with pytest.raises(LabError, match=r"^input 2: contains a tab; give only the source$"):

@@ -6,7 +6,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from attention_lab.console_text import one_line
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
@@ -152,7 +153,15 @@ class TrainedModel(Generic[TaskT]):
             longest = max(map(len, codec.target.vocabulary.symbols), default=0)
             most = min(most, _CHARACTERS // max(longest, 1))
         size = max(1, min(most, _HYPOTHESES // beams))
-        return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
+        starts = range(0, len(lines), size)
+        return (self._moved(codec.encode(lines[start : start + size], start + 1)) for start in starts)
+
+    def _moved(self, batch: Any) -> Any:
+        """A batch on the device of the model, which may have been moved to a GPU since it was loaded."""
+        parameter = next(self.model.parameters(), None)
+        if parameter is None or parameter.device.type == "cpu":
+            return batch
+        return tree_map_only(Tensor, lambda x: x.to(parameter.device), batch)
 
     def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
         """One line that names the symbols in `lines` that never occur in training; empty if there are none.
@@ -179,7 +188,7 @@ class TrainedModel(Generic[TaskT]):
         """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
         self._check_lines(lines, "observe")
         if isinstance(self.codec, RegressionCodec | NodeCodec):  # all inputs are one observation
-            return self.task.observe(self.codec.encode(lines)) if lines else []
+            return self.task.observe(self._moved(self.codec.encode(lines))) if lines else []
         batches = self._batches(self.codec, lines, most=OBSERVED)
         return [observation for batch in batches for observation in self.task.observe(batch)]
 
