@@ -41,7 +41,7 @@ class JobLine:
             if cell_len(line + part) >= width:
                 break
             line += f"{part}  "
-        print(f"\r{line}{_TO_END}", end="", flush=True)
+        print(f"\r{line.rstrip()}{_TO_END}", end="", flush=True)  # spaces might begin a new line
 
     def end(self, result: str) -> None:
         """Print the result in place of the progress, and finish the line."""
