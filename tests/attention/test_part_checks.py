@@ -65,7 +65,6 @@ class _Numbers(nn.Module):
             {"scores": SCORES, "weights": torch.ones(2, 5)},
             r"_Numbers must return weights \[2, 5, 7\], one for each score, got \[2, 5\]",
         ),
-        ({"scores": SCORES, "weights": torch.ones(1, 2, 5, 7)}, r"one for each score, got \[1, 2, 5, 7\]"),
         ({"scores": SCORES, "weights": torch.ones(1, 5, 7)}, r"one for each score, got \[1, 5, 7\]"),
         (
             {"span": Span(torch.ones(5, 7))},

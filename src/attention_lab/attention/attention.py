@@ -149,7 +149,7 @@ class Attention(nn.Module):
         check_scores(scores, self.score, query, keys)
         scores = scores if bias is None else scores + bias
         weights = self.normalizer(scores, span.mask)
-        check_weights(weights, self.normalizer, scores, span.mask)
+        check_weights(weights, self.normalizer, scores)
         if not self._mask_checked and has_values(weights):  # once: on a GPU it waits for the values
             self._mask_checked = check_masked(weights, span.mask, self.normalizer)
         return weights if span.factor is None else weights * span.factor

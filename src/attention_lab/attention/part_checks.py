@@ -175,15 +175,15 @@ def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> N
         )
 
 
-def check_weights(weights: object, normalizer: object, scores: Tensor, mask: Tensor | None) -> None:
+def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
     """Raise PartError if a normaliser does not return a weight for every score."""
     if torch.compiler.is_compiling():
         return
     shape = weights.shape if isinstance(weights, Tensor) else torch.Size()
-    most = scores.dim() if mask is None else max(scores.dim(), mask.dim())  # a mask may add dimensions
+    # A mask, or a parameter for each head, may add dimensions or widen one of size 1.
     sizes = zip(reversed(scores.shape[:-2]), reversed(shape[:-2]), strict=False)
     agree = shape[-2:] == scores.shape[-2:] and all(size in (1, given) for size, given in sizes)
-    if not agree or not scores.dim() <= len(shape) <= most:
+    if not agree or len(shape) < scores.dim():
         raise PartError(
             f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
             f"got {shape_or_kind(weights)}"
