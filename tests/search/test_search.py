@@ -1,6 +1,8 @@
 """Searches: their space, the outcomes of their trials, and their results."""
 
 import shlex
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -256,6 +258,21 @@ def test_a_damaged_storage(command, tmp_path: Path) -> None:
     assert done.status == 1
     (line,) = done.err.splitlines()
     assert "study.db" in line and "not a database" in line
+
+
+def test_a_database_that_refuses_changes_is_named_in_one_line(command, tmp_path: Path) -> None:
+    """Its triggers may only refuse a change, but with any message."""
+    connect(storage_url(str(tmp_path / "study.db"), tmp_path))
+    trigger = (
+        "CREATE TRIGGER t BEFORE INSERT ON trials FOR EACH ROW WHEN 1 = 1 "
+        "BEGIN SELECT RAISE ( ABORT , 'no\x1b[2J' ) ; END"
+    )
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute(trigger)
+    done = command(*NW, f"sweep.storage={tmp_path / 'study.db'}")
+    assert done.status == 1
+    (line,) = done.err.splitlines()
+    assert line.startswith("Error: sweep.storage=sqlite:///") and line.endswith("study.db: no\ufffd[2J")
 
 
 @pytest.mark.sampled(2)

@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from attention_lab.console_text import printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.databases import PATIENCE, check_study
 
@@ -50,7 +51,16 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
-@without_warnings()
+@contextmanager
+def blame_database(url: str) -> Iterator[None]:
+    """Turn an error of the database at a URL, which may refuse any change, into a LabError that names it."""
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = printable(first_line(error.__cause__ or error), 200)
+        raise LabError(f"sweep.storage={make_url(url)!r}: {reason}") from None
+
+
 def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     """Open the storage at a URL, creating it if it does not exist.
 
@@ -65,13 +75,16 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     try:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        return RDBStorage(
-            url,
-            # Without a pool, the file is closed after each use.
-            engine_kwargs={"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool} if file else None,
-            heartbeat_interval=heartbeat,
-            grace_period=None if heartbeat is None else GRACE * heartbeat,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
-        )
+        with without_warnings():
+            return RDBStorage(
+                url,
+                # Without a pool, the file is closed after each use.
+                engine_kwargs={"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool}
+                if file
+                else None,
+                heartbeat_interval=heartbeat,
+                grace_period=None if heartbeat is None else GRACE * heartbeat,
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
+            )
     except (SQLAlchemyError, ImportError, OSError, RuntimeError, ValueError) as error:
         raise LabError(f"sweep.storage={sqlite!r}: {first_line(error)}") from None

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from attention_lab.commandline.overrides import split_override
 from attention_lab.console_text import printable
 from attention_lab.errors import LabError, first_line
-from attention_lab.search.storage import connect, without_warnings
+from attention_lab.search.storage import blame_database, connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
 
 KILLED = "killed"
@@ -63,8 +63,9 @@ def open_trial(number: int, *, name: str, storage: str, pruner: BasePruner) -> T
         LabError: the storage cannot be reached.
     """
     opened = connect(storage)
-    study = optuna.load_study(study_name=name, storage=opened, pruner=pruner)
-    return Trial(study, _trial_id(opened, name, number))
+    with blame_database(storage):
+        study = optuna.load_study(study_name=name, storage=opened, pruner=pruner)
+        return Trial(study, _trial_id(opened, name, number))
 
 
 class SharedStudy:

@@ -22,7 +22,7 @@ from attention_lab.job_line import JOB_LINE
 from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
-from attention_lab.search.storage import storage_url, without_warnings
+from attention_lab.search.storage import blame_database, storage_url, without_warnings
 from attention_lab.search.study import Result, SharedStudy
 from attention_lab.text_tables import metric_name, number
 
@@ -43,6 +43,14 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     folder = Path(config.hydra.sweep.dir)
     space = read_space(config, given, loader)
     url = storage_url(config.sweep.storage, folder)
+    with blame_database(url):
+        failed = _search(config, space, launcher, url, folder)
+    if failed:
+        raise LabError(f"{counted(len(failed), 'trial')} failed; the last: {failed[-1]}")
+
+
+def _search(config: DictConfig, space: Space, launcher: Launcher, url: str, folder: Path) -> list[str]:
+    """Run the trials and report them; returns the reasons of those that failed in this process."""
     study = _open(config, space, url, folder)
     write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
     print(console_message("Search", folder), flush=True)
@@ -50,8 +58,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     study_options = {"study": config.sweep.study, "storage": url}
     failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
     report(config, study, space, folder)
-    if failed:
-        raise LabError(f"{counted(len(failed), 'trial')} failed; the last: {failed[-1]}")
+    return failed
 
 
 def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:
