@@ -108,6 +108,25 @@ def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> Non
         _results(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        '{"name": "CategoricalDistribution", "attributes": {"choices": [{"a": 1}]}}',
+        '{"name": "LogUniformDistribution", "attributes": {"low": 1, "high": 2}}',
+    ],
+)
+def test_a_distribution_of_another_study_is_not_warned_of(theirs: str, tmp_path: Path) -> None:
+    """Optuna's warning has several lines and all choices, of which there may be a megabyte."""
+    study = _study(tmp_path)
+    failed = create_trial(params={"x": 0.5}, distributions=study.distributions, state=TrialState.FAIL)
+    study.study.add_trial(failed)
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("UPDATE trial_params SET param_value = 0, distribution_json = ?", [theirs])
+        database.commit()
+    (found,) = _results(tmp_path)
+    assert found.state == TrialState.FAIL
+
+
 def test_a_damaged_list_of_retries_is_named(tmp_path: Path) -> None:
     """Optuna adds a trial to this list when it queues a copy of it, here because the trial's process died."""
     study = _study(tmp_path)

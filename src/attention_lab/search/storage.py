@@ -68,6 +68,8 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
         LabError: it cannot be reached.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # we report failed trials ourselves, in one line
+    # Of each trial in the storage that has an old or odd distribution; we check the values ourselves.
+    warnings.filterwarnings("ignore", module=r"optuna\.distributions")
     sqlite = make_url(url)
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
