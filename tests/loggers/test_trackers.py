@@ -148,6 +148,24 @@ def test_mlflow_keeps_no_pictures_where_another_experiment_does(other: str, tmp_
     logging.getLogger("mlflow").handlers.clear()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["log_metrics", "log_results"])
+def test_a_database_that_refuses_metrics_is_named_in_one_line(method: str, tmp_path: Path) -> None:
+    """Its triggers may only refuse a change, but with any message."""
+    pytest.importorskip("mlflow", minversion="3")
+    logger = MLFlowRunLogger(str(tmp_path))
+    logger.log_settings({}, [], [])
+    trigger = (
+        "CREATE TRIGGER t BEFORE INSERT ON metrics FOR EACH ROW WHEN 1 = 1 "
+        "BEGIN SELECT RAISE ( ABORT , 'no\x1b[2J' ) ; END"
+    )
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as records:
+        records.execute(trigger)
+    with pytest.raises(LabError, match=r"^logger=mlflow: .*no\x1b\[2J$"):  # shown without the control
+        getattr(logger, method)({"loss": 1.0}, 1)
+    logging.getLogger("mlflow").handlers.clear()
+
+
 @pytest.mark.parametrize("logger", ["wandb", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
     monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)

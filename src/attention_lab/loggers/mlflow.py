@@ -107,7 +107,20 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
     @rank_zero_only
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
         """Log a picture; MLflow shows its steps on a slider."""
-        self.experiment.log_image(self.run_id, picture, key=tag, step=step)
+        with _one_line():
+            self.experiment.log_image(self.run_id, picture, key=tag, step=step)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log metrics of training. Raises LabError if the server or the database refuses them."""
+        with _one_line():
+            super().log_metrics(metrics, step)
+
+    @rank_zero_only
+    def finalize(self, status: str = "success") -> None:
+        """End the record."""
+        with _one_line():
+            super().finalize(status)
 
     @rank_zero_only
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
@@ -134,7 +147,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except MlflowException as error:
-        message = " ".join(str(error).split())
+        message = " ".join(str(error).split()).partition(" [SQL: ")[0]
         raise LabError(f"logger=mlflow: {re.sub(r'//[^/@ ]*@', '//', message)}") from None
 
 
