@@ -48,7 +48,7 @@ def console_message(kind: str, text: object) -> str:
 
 
 def console_line(text: object) -> str:
-    """A text, such as a command, on one line of the console; the names of folders in it may be anybody's."""
+    """Any text, such as a command or the name of a folder, as one line that is safe to print."""
     return printable(" ".join(str(text).splitlines()), LONGEST_MESSAGE)
 
 

@@ -36,8 +36,8 @@ def printed(folder: Path, *arguments: str) -> str:
 def test_the_line_of_a_job_shows_its_progress_and_then_its_result(tmp_path: Path) -> None:
     lines = printed(tmp_path, "-m", "model=nw", "seed=1", "trainer.max_epochs=2", "pictures=0").split("\r\n")
     settings = "1/1  seed=1  "
-    begun, *progress, result = lines[1].split("\r")
-    assert begun == settings
+    first, *progress, result = lines[1].split("\r")
+    assert first == settings
     assert all(drawn.startswith(settings) and drawn.endswith("\x1b[K") for drawn in progress)
     assert "epoch 1/2  100%" in progress[0] and "testing" in progress[-1]
     assert result.startswith(f"{settings}mse 0.") and "epoch" not in result

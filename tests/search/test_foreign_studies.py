@@ -116,7 +116,7 @@ def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> Non
     ],
 )
 def test_a_distribution_of_another_study_is_not_warned_of(theirs: str, tmp_path: Path) -> None:
-    """Optuna's warning has several lines and all choices, of which there may be a megabyte."""
+    """Optuna's warning runs over several lines and repeats every choice, which can be a megabyte of text."""
     study = _study(tmp_path)
     failed = create_trial(params={"x": 0.5}, distributions=study.distributions, state=TrialState.FAIL)
     study.study.add_trial(failed)

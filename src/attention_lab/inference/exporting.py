@@ -131,7 +131,7 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
     """The largest difference from the model itself, over several batch sizes and lengths.
 
     Raises:
-        LabError: the difference is larger than rounding errors, or the graph runs only on some of them.
+        LabError: the difference is larger than rounding errors, or the graph fails for one of these sizes.
     """
     largest = 0.0
     for batch, length in CHECKED:
@@ -141,7 +141,7 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
         expected = graph.expected(*inputs)
         try:
             found = run(inputs)
-        except (AssertionError, RuntimeError) as error:  # such as the guard of an operation that has two ways
+        except (AssertionError, RuntimeError) as error:  # such as a guard on the length
             where = f"a batch of {batch} with length {length}"
             raise LabError(f"{file}: the graph does not run on {where}: {named_line(error)}") from error
         for name, one, two in zip(graph.outputs, found, expected, strict=True):

@@ -23,10 +23,10 @@ class SearchJobs(LeaderboardCallback):
             (Path(config.hydra.runtime.output_dir) / PRUNED).unlink(missing_ok=True)
 
     def begin_line(self, config: DictConfig, folder: Path) -> None:
-        """Print nothing: the search has begun the trial's line."""
+        """Print nothing: the search itself begins the trial's line."""
 
     def end_line(self, result: str) -> None:
-        """Print nothing: the search ends the trial's line, if it failed with the reason."""
+        """Print nothing: the search itself ends the trial's line."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print nothing: the search has printed its table."""

@@ -53,7 +53,7 @@ def without_warnings() -> Iterator[None]:
 
 @contextmanager
 def blame_database(url: str) -> Iterator[None]:
-    """Turn an error of the database at a URL, which may refuse any change, into a LabError that names it."""
+    """Turn an error of the database at a URL, whose triggers may refuse any change, into a LabError."""
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
@@ -68,22 +68,21 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
         LabError: it cannot be reached.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # we report failed trials ourselves, in one line
-    # Of each trial in the storage that has an old or odd distribution; we check the values ourselves.
+    # It warns of every trial with an old or odd distribution; we check the values ourselves.
     warnings.filterwarnings("ignore", module=r"optuna\.distributions")
     sqlite = make_url(url)
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
         check_study(file, f"sweep.storage={sqlite!r}")
+    # Without a pool, the file is closed after each use.
+    of_file = {"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool}
     try:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         with without_warnings():
             return RDBStorage(
                 url,
-                # Without a pool, the file is closed after each use.
-                engine_kwargs={"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool}
-                if file
-                else None,
+                engine_kwargs=None if file is None else of_file,
                 heartbeat_interval=heartbeat,
                 grace_period=None if heartbeat is None else GRACE * heartbeat,
                 heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),

@@ -154,9 +154,13 @@ def number_of_examples(frame: FrameType | None, modules: Collection[int], heads:
         if frame.f_code is CALL_MODULE and id(frame.f_locals["self"]) in modules:
             outermost = frame
         frame = frame.f_back
-    if outermost is None or not any(True for _ in outermost.f_locals["self"].children()):
+    if outermost is None or next(outermost.f_locals["self"].children(), None) is None:
         return None
-    given = [x for x in _tensors(outermost) if x.dtype != torch.bool and x.dim() > x.is_floating_point() + 1]
+    given = [
+        x
+        for x in _tensors(outermost)
+        if x.dtype != torch.bool and x.dim() >= (3 if x.is_floating_point() else 2)
+    ]
     if len(given) != 1 or len(given[0]) == given[0].shape[1] * heads:
         return None
     return len(given[0])
