@@ -84,6 +84,18 @@ def test_what_an_epoch_sums_up_counts_the_batches_before_the_end(batch: int, tmp
     assert torch.equal(whole.model.weight, broken.model.weight)
 
 
+@pytest.mark.filterwarnings("ignore:.*ended before the epoch ended", "ignore:.*no `val_dataloader`")
+def test_a_position_after_the_end_of_the_epoch_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        _fit(tmp_path, Sums(ends_before=3))
+    last = tmp_path / "last.ckpt"
+    content = torch.load(last, weights_only=True)
+    content["attention_lab_state"]["batch"] = 2**52
+    torch.save(content, last)
+    with pytest.raises(ValueError, match=f"it continues after {2**52} batches, but an epoch has 6"):
+        _fit(tmp_path, Sums(), str(last))
+
+
 def test_all_generators_go_on_where_they_were(tmp_path: Path) -> None:
     def draw() -> tuple[float, float, float, float]:
         return random.random(), random.gauss(0, 1), np.random.rand(), float(torch.rand(()))  # noqa: NPY002

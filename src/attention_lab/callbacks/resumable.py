@@ -65,12 +65,19 @@ class Resumable(pl.Callback):
             trainer.should_stop = self.resuming and checkpoint[STATE]["done"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock, and skip the epoch's batches that are already done."""
+        """Start the clock, and skip the epoch's batches that are already done.
+
+        Raises:
+            ValueError: the run's own checkpoint counts more batches than an epoch has.
+        """
         self._last = time.monotonic()
         if self._to_restore is not None:
             sampler = getattr(trainer.train_dataloader, "sampler", None)
             if isinstance(sampler, BucketBatches):
-                sampler.skip(self._to_restore["batch"])
+                done = self._to_restore["batch"]
+                if self.resuming and done > len(sampler):
+                    raise ValueError(f"it continues after {done} batches, but an epoch has {len(sampler)}")
+                sampler.skip(done)
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
