@@ -35,6 +35,14 @@ def test_nothing_is_cut_on_a_narrow_console(width: int, capsys: pytest.CaptureFi
         assert "embedding_size" in "".join(lines) and "label_smoothing" in "".join(lines)
 
 
+def test_a_thousand_trials_are_shown_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [[str(number), "failed", "", "no memory"] for number in range(1002)]
+    print_trials(Console(width=80), "a study", ["trial", "state", "loss"], rows)
+    *_, before, last = capsys.readouterr().out.splitlines()
+    assert before == "failed: trial 999: no memory"
+    assert last == "and 2 trials more, in the file below"
+
+
 @pytest.mark.parametrize("maximize", [False, True])
 def test_the_best_complete_trials_come_first(maximize: bool) -> None:
     study = optuna.create_study()

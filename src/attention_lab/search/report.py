@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from attention_lab.commandline.overrides import as_text, part_of, quote, read_value
 from attention_lab.config_parts import SETTING
-from attention_lab.console_text import console_message, printable
+from attention_lab.console_text import console_message, counted, printable
 from attention_lab.files.writing import write_atomically
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
@@ -23,6 +23,8 @@ from attention_lab.text_tables import csv_text, metric_name, number
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
 """The states of trials, in the order of the table."""
+MOST_SHOWN = 1000
+"""The most trials that are shown on the console; `trials.csv` has all."""
 
 
 def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
@@ -36,9 +38,6 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     named = ["trial", "state", metric_name(study.metric), *map(_last, space.searched)]
     console = Console(width=None if sys.stdout.isatty() else 160)
     print_trials(console, f"{study.study.study_name}: {title}", named, rows)
-    for row in rows:
-        if row[1] == "failed":
-            console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
     write_atomically(folder / "trials.csv", csv_text([[*header, "why"], *rows]))
     print(console_message("Trials", folder / "trials.csv"))
     if not counts["complete"]:
@@ -69,16 +68,25 @@ def _own_folders(config: DictConfig) -> list[str]:
     return [f"hydra.searchpath=[{','.join(own)}]"] if own else []
 
 
-def print_trials(console: Console, title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of trials; on a narrow console it has no lines, and long words go on in the next line."""
+def print_trials(console: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of the first trials, and why those of them that failed did.
+
+    On a narrow console the table has no lines, and long words go on in the next line.
+    """
+    shown = rows[:MOST_SHOWN]
     table = Table(*names, title=title, title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
-    for row in rows:
+    for row in shown:
         table.add_row(*map(escape, row[: len(names)]))
     if console.measure(table).maximum >= console.width:
         table.box, table.pad_edge, table.padding = None, False, (0, 1, 0, 0)
     console.print(table)
+    lines = [f"failed: trial {row[0]}: {row[-1]}" for row in shown if row[1] == "failed"]
+    if len(rows) > len(shown):
+        lines.append(f"and {counted(len(rows) - len(shown), 'trial')} more, in the file below")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _last(name: str) -> str:
