@@ -113,6 +113,7 @@ def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> Non
     [
         '{"name": "CategoricalDistribution", "attributes": {"choices": [{"a": 1}]}}',
         '{"name": "LogUniformDistribution", "attributes": {"low": 1, "high": 2}}',
+        '{"name": "FloatDistribution", "attributes": {"low": 0, "high": 1, "step": 0.3, "log": false}}',
     ],
 )
 def test_a_distribution_of_another_study_is_not_warned_of(theirs: str, tmp_path: Path) -> None:
