@@ -25,8 +25,10 @@ def plain_gradients(
         needed: `ctx.needs_input_grad`; may be longer than the inputs.
         upstream: the gradient of the output.
     """
-    chosen = [x for x, need in zip(inputs, needed, strict=False) if need]
     with torch.enable_grad():
+        # Views, since an input may be another one, or be computed from it: each gets its own share only.
+        inputs = [x.view_as(x) for x in inputs]
         output = formula(*inputs)
+    chosen = [x for x, need in zip(inputs, needed, strict=False) if need]
     found = iter(torch.autograd.grad(output, chosen, upstream, create_graph=torch.is_grad_enabled()))
     return tuple(next(found) if need else None for _, need in zip(inputs, needed, strict=False))
