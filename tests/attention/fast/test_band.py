@@ -214,6 +214,29 @@ def test_what_needs_all_pairs_has_them(what: str) -> None:
     torch.testing.assert_close(context, wanted, atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("heads", [3, 16])  # 16 are as many as there are blocks
+@pytest.mark.parametrize(
+    ("score", "normalizer", "falloff"),
+    [
+        ("Laplacian", "Softmax", "none"),
+        ("Cosine", "Softmax", "gaussian"),
+        ("ScaledDot", "SinkSoftmax", "none"),
+    ],
+)
+def test_heads_without_a_dimension_of_heads(heads: int, score: str, normalizer: str, falloff: str) -> None:
+    """Each head attends to the same queries and keys."""
+    torch.manual_seed(0)
+    window = partial(Band, width=5, falloff=falloff)
+    attention = Mechanism(SCORES[score], NORMALIZERS[normalizer], window=window)(4, 4, heads).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    (query,) = _drawn(0, (512, 4))
+    memory = attention.remember(query)
+    expected = _by_pairs(attention, query, memory, 0)
+    assert expected.shape == (heads, 512, 4)
+    assert torch.allclose(attention(query, memory), expected)
+
+
 def test_strips_are_taken_where_they_save(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(band, "LEAST", 2**15)
     monkeypatch.setattr(band, "GAIN", 2)

@@ -122,13 +122,25 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
             dropout = _dropped(parts)
             fused = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
             return Path("band", fused)
-    if not ignores_hidden_keys(parts.normalizer):
+    if not ignores_hidden_keys(parts.normalizer) or _adds_heads(parts, call):
         return None
 
     def attend(query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         return parts.pool(parts.weigh(query, keys, Span(mask, factor)), value)
 
     return Path("strips", partial(by_strips, attend, call.query, keys, value, mask, blocks))
+
+
+def _adds_heads(parts: Parts, call: Call) -> bool:
+    """Whether a part has parameters for each head, but the tensors have no dimension of heads.
+
+    In strips, these parameters would broadcast to the blocks.
+    """
+    rank = max(x.dim() for x in (call.query, call.memory.keys, call.memory.value))
+    own = [getattr(parts.normalizer, name, None) for name in ("temperature", "sink")]
+    return (parts.score.heads is not None and rank < 3) or any(
+        isinstance(x, Tensor) and x.dim() > rank for x in own
+    )
 
 
 def _band(parts: Parts, call: Call) -> Band | None:
