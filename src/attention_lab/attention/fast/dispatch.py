@@ -18,7 +18,7 @@ A subclass of a part that overrides its formula takes no path that would bypass 
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ from attention_lab.attention.fast.band import band_attention, by_strips, make_bl
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
+from attention_lab.attention.fast.precision import autocast_dtype
 from attention_lab.attention.fast.transforms import exporting, in_forward_mode, in_torch_func
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
@@ -120,8 +121,8 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
         if features is not None:
             (query, key), scale = _scaled(features, scale)
             dropout = _dropped(parts)
-            fused = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
-            return Path("band", fused)
+            fused = partial(band_attention, scale=scale, dropout=dropout)
+            return Path("band", partial(_in_one_dtype, fused, query, key, value, mask, blocks))
     if not ignores_hidden_keys(parts.normalizer) or _adds_heads(parts, call):
         return None
 
@@ -207,7 +208,17 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     fused = partial(
         fused_attention, bias=bias, sink=sink, causal=causal, scale=scale, dropout=_dropped(parts)
     )
-    return Path("fused", partial(fused, query, key, memory.value, mask))
+    return Path("fused", partial(_in_one_dtype, fused, query, key, memory.value, mask))
+
+
+def _in_one_dtype(
+    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, *rest: Any
+) -> Tensor:
+    """Attend by a kernel, which takes a single dtype; the context has that of the values, as in `Soft`."""
+    if query.dtype == value.dtype or query.dtype != key.dtype or autocast_dtype(query) is not None:
+        return attend(query, key, value, *rest)
+    dtype = torch.promote_types(query.dtype, value.dtype)
+    return attend(query.to(dtype), key.to(dtype), value.to(dtype), *rest).to(value.dtype)
 
 
 def _scaled(features: tuple[Tensor, Tensor], scale: float | Tensor) -> tuple[tuple[Tensor, Tensor], float]:

@@ -51,9 +51,10 @@ def linear_attention(
 
 def _by_sums(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> Tensor:
     """Plain operations: causally in chunks, or all keys at once."""
-    dtype = value.dtype
-    with without_autocast(value):  # sums over a long source overflow half precision
-        query, key, value = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key, value))
+    dtype, working = value.dtype, torch.promote_types(query.dtype, value.dtype)
+    working = torch.promote_types(working, torch.float32)  # sums over a long source overflow half precision
+    with without_autocast(value):
+        query, key, value = (x.to(working) for x in (query, key, value))
         if _pairs_are_cheaper(query, key, value, chunk):
             pairs = query @ key.mT
             pairs = pairs if chunk is None else pairs.tril()
