@@ -118,9 +118,11 @@ class _Large(nn.Module):
         return (scores if mask is None else scores.masked_fill(~mask, -1e9)).softmax(-1)
 
 
-def test_a_normalizer_gives_masked_keys_no_weight() -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_normalizer_gives_masked_keys_no_weight(replaced: bool) -> None:
     query, padding = torch.zeros(2, 5, 4), torch.arange(7) < torch.tensor([7, 4]).view(2, 1, 1)
-    leaky = Attention(Dot(4, 4), _Leaky())
+    leaky = Attention(Dot(4, 4), None if replaced else _Leaky())
+    leaky.normalizer = _Leaky()  # type: ignore[assignment]
     leaky(query, leaky.remember(KEYS))  # nothing is masked
     leaky(query[:0], leaky.remember(KEYS[:0], mask=padding[:1] & (torch.arange(7) < 5)))  # no weights
     for masked in (leaky.remember(KEYS, mask=padding), leaky.remember(KEYS[:, :5], causal=True)):

@@ -48,7 +48,7 @@ class Attention(nn.Module):
         ValueError: the window was made for queries of another size.
     """
 
-    _mask_checked = False  # for modules that were pickled before this check existed
+    _obeys_masks: type | None = None  # the class of a normaliser that gave masked keys no weight
     part_of_layer: str | None = None
     """What the layer around it calls this attention, if a recording is to name that layer instead."""
 
@@ -65,7 +65,8 @@ class Attention(nn.Module):
         check_window_size(window, score)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
-        self._mask_checked = type(self.normalizer).__module__.startswith("attention_lab.")
+        if type(self.normalizer).__module__.startswith("attention_lab."):
+            self._obeys_masks = type(self.normalizer)
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
         check_number("dropout", dropout, least=0)
@@ -150,8 +151,11 @@ class Attention(nn.Module):
         scores = scores if bias is None else scores + bias
         weights = self.normalizer(scores, span.mask)
         check_weights(weights, self.normalizer, scores)
-        if not self._mask_checked and has_values(weights):  # once: on a GPU it waits for the values
-            self._mask_checked = check_masked(weights, span.mask, self.normalizer)
+        kind = type(self.normalizer)
+        # once for a class: on a GPU it waits for the values
+        unchecked = self._obeys_masks is not kind and has_values(weights)
+        if unchecked and check_masked(weights, span.mask, self.normalizer):
+            self._obeys_masks = kind
         return weights if span.factor is None else weights * span.factor
 
     def pool(self, weights: Tensor, value: Tensor) -> Tensor:
