@@ -132,6 +132,35 @@ def test_refused_in_one_line(
     assert message in messages[0]
 
 
+@pytest.mark.parametrize(
+    ("data", "model", "task", "changed", "message"),
+    [
+        ("Sine", "KernelRegression", "Regression", {"inputs": ["x", "y"]}, "its sizes do not match"),
+        ("Digits", "RecurrentClassifier", "Classification", {"features": None}, "either symbols or vectors"),
+    ],
+)
+def test_a_codec_that_does_not_fit_its_sizes_is_rejected(
+    data: str, model: str, task: str, changed: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    options = {"d_model": 4, "layers": 1, "dropout": 0.0} if data == "Digits" else {}
+    config = CONFIG | {
+        "data": {"_target_": f"attention_lab.data.{data}", "kind": "any"},
+        "model": {"_target_": f"attention_lab.models.{model}", **options},
+        "task": {"_target_": f"attention_lab.tasks.{task}"},
+    }
+    made = make_data(config)
+    trained = make_task(config, made.sizes, made.codec, trainable=False)
+    recipe, state = trained.recipe, trained.state_dict()
+    codec = recipe["codec"] | changed
+    if data == "Sine":  # one mean for each input, and for the target
+        codec |= {name: [*codec[name], 1.0] for name in ("mean", "deviation")}
+    torch.save({"state_dict": state, RECIPE: recipe}, tmp_path / "mine.ckpt")
+    attention_lab.load(tmp_path / "mine.ckpt")
+    torch.save({"state_dict": state, RECIPE: recipe | {"codec": codec}}, tmp_path / "mine.ckpt")
+    with pytest.raises(LabError, match=message):
+        attention_lab.load(tmp_path / "mine.ckpt")
+
+
 def test_the_unchanged_recipe_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
     torch.save(content, tmp_path / "mine.ckpt")
     assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1

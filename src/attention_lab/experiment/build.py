@@ -22,7 +22,7 @@ from attention_lab.commandline.overrides import as_text
 from attention_lab.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.console_text import counted
 from attention_lab.data.plain_values import fits
-from attention_lab.data.reading.codecs import Codec, codec_from_state
+from attention_lab.data.reading.codecs import Codec, RegressionCodec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.experiment.build_errors import checked_trainer_options
@@ -124,7 +124,10 @@ def rebuild(recipe: Config, config: Config) -> Task:
     """
     try:
         sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
-        known = vars(getattr(codec, "sizes", sizes))  # a regression's codec has none
+        if isinstance(codec, RegressionCodec):  # it does not know the number of samples
+            known: dict[str, Any] = {"features": len(codec.inputs), "targets": 1}
+        else:
+            known = vars(codec.sizes)
         later = {name: value for name, value in known.items() if name not in recipe["sizes"]}
         sizes = replace(sizes, **later)  # fields that older versions did not save
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):

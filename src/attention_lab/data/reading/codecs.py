@@ -193,6 +193,8 @@ class ClassificationCodec(BaseCodec):
 
     def problem(self) -> str:
         """See `BaseCodec`."""
+        if not (self.features if self.tokenizer is None else self.features is None):
+            return "needs either symbols or vectors of numbers"
         fits = 1 <= self.answers <= max(1, self.length)
         return "" if fits else f"has {self.answers} answers for {self.length} tokens"
 
