@@ -112,6 +112,17 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
     logging.getLogger("mlflow").handlers.clear()
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_database_of_another_program_is_an_error_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", minversion="3")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("create table experiments (a)")
+    with pytest.raises(LabError, match=r"^logger=mlflow: .*experiments"):
+        MLFlowRunLogger(str(tmp_path)).log_settings({}, [], [])
+    logging.getLogger("mlflow").handlers.clear()
+
+
 @pytest.mark.parametrize("name", ["a?b", "a%2F..%2F..%2Fb", "a#b"])
 def test_mlflow_writes_to_no_other_folder_than_the_one_it_is_given(name: str, tmp_path: Path) -> None:
     """In the address of a database, the first name would end at the question mark; the second leads out."""

@@ -26,6 +26,7 @@ DATABASE = "mlflow.db"
 """The database in the run's folder, used if no other place for the records is given."""
 _OF_EXPERIMENT = "SELECT artifact_location FROM experiments WHERE name = ?"
 _OF_RUN = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
+_LIBRARIES = ("mlflow", "sqlalchemy", "alembic")
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
 _PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
@@ -141,12 +142,12 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Turn an error of MLflow into one line, without the account in an address."""
-    from mlflow.exceptions import MlflowException  # optional, and slow to import
-
+    """Turn an error of MLflow, or of what it opens a database with, into one line without an account."""
     try:
         yield
-    except MlflowException as error:
+    except Exception as error:  # the libraries are optional, and slow to import
+        if type(error).__module__.partition(".")[0] not in _LIBRARIES:
+            raise
         message = " ".join(str(error).split()).partition(" [SQL: ")[0]
         raise LabError(f"logger=mlflow: {re.sub(r'//[^/@ ]*@', '//', message)}") from None
 
