@@ -33,6 +33,10 @@ def test_only_memories_without_a_mask_are_extended() -> None:
     for one, other in ((masked, whole), (whole, masked)):
         with pytest.raises(ValueError, match="a memory with a mask cannot be extended"):
             one.extend(other)
+    causal = attention.remember(key, causal=True)
+    for one, other in ((causal, whole), (whole, causal)):
+        with pytest.raises(ValueError, match="must agree in whether they are causal"):
+            one.extend(other)
 
 
 def test_a_memory_whose_mask_all_examples_share_can_be_selected_from() -> None:

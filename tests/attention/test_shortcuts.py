@@ -102,6 +102,16 @@ def test_an_overridden_formula_is_used(mechanism: Mechanism, causal: bool) -> No
     assert torch.allclose(context, _plain(attention, x, causal=causal), atol=1e-5)
 
 
+def test_an_overridden_call_is_used() -> None:
+    class Tripled(Soft):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return 3 * super().__call__(*args, **kwargs)
+
+    x = torch.randn(2, 5, SIZE)
+    plain, tripled = Attention(Dot(SIZE, SIZE)), Attention(Dot(SIZE, SIZE), pooling=Tripled())
+    assert torch.allclose(tripled(x, tripled.remember(x)), 3 * plain(x, plain.remember(x)))
+
+
 def test_an_overridden_step_of_the_attention_is_used() -> None:
     class Halved(Attention):
         def weigh(self, *args: Any) -> Tensor:

@@ -1,6 +1,6 @@
 """The memory of keys and values that queries attend to, a single call, and checks of their shapes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -74,12 +74,17 @@ class Memory(NamedTuple):
 
         Raises:
             TypeError: `more` is not a memory.
-            ValueError: one of them has a mask, or they differ in more than the number of keys.
+            ValueError: one of them has a mask or is causal and the other is not, or they differ in more than
+                the number of keys.
         """
         if not isinstance(more, Memory):
             raise TypeError(f"extend takes the memory that remember(...) returns, not {kind_of(more)}")
         if self.mask is not None or more.mask is not None:
             raise ValueError("a memory with a mask cannot be extended")
+        if self.causal != more.causal:
+            raise ValueError(
+                f"memories must agree in whether they are causal: got {self.causal} and {more.causal}"
+            )
         if not torch.compiler.is_compiling():
             for name, one, other in (("keys", self.keys, more.keys), ("values", self.value, more.value)):
                 if (*one.shape[:-2], one.shape[-1]) != (*other.shape[:-2], other.shape[-1]):
@@ -108,7 +113,7 @@ class Call:
     memory: Memory
     offset: int = 0
     bias: Tensor | None = None
-    _span: Span | None = None
+    _span: Span | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         mask = self.memory.mask

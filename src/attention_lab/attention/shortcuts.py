@@ -28,7 +28,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
     """Whether a part is a `kind`, and has its formula."""
-    return isinstance(part, kind) and type(part).forward is kind.forward and not _is_altered(part)
+    if not isinstance(part, kind) or _is_altered(part):
+        return False
+    return type(part).forward is kind.forward and type(part).__call__ is kind.__call__
 
 
 def scale_of(normalizer: Normalizer) -> float | Tensor | None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from additive_results import close, results
 from attention_lab.attention import Additive, Attention, Memory
 from attention_lab.attention.fast.additive import compiled_loops, scores
 from attention_lab.attention.fast.additive.forms import FORMS, rational
+from attention_lab.attention.fast.compiling import CompiledFunction
 
 
 def _compiled_kernels() -> None:
@@ -27,6 +29,19 @@ def _compiled_kernels() -> None:
     with torch.compiler.set_stance("fail_on_recompile"):  # other sizes are not compiled again
         close([torch.randn(5, 13, 17), torch.randn(5, 31, 17), torch.randn(17)], "tanh", 2e-6, compiled=True)
     assert not compiled_loops._kernels(FORMS["tanh"])[0].failed
+
+
+def test_without_memory_a_call_fails_but_later_ones_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a resumed run would compute by another method than an uninterrupted one."""
+    compiled = CompiledFunction(lambda x: (x,), lambda: (torch.zeros(1),))
+
+    def no_memory(_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(compiled, "_compile", lambda _: no_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(torch.zeros(3))
+    assert not compiled.failed
 
 
 def _compiling_switched_off() -> None:

@@ -163,6 +163,17 @@ def test_a_finer_tolerance_takes_more_nodes_until_float64_ends() -> None:
     assert nodes_for(1.0, 1e-12, slopes=True) is None
 
 
+def test_a_left_out_sample_at_another_place_than_the_query() -> None:
+    """The queries share their memory with the samples, of which they are every other."""
+    torch.manual_seed(0)
+    base = torch.rand(6000, 1, dtype=torch.float64)
+    keys, values = base[:3000], torch.randn(3000, 1, dtype=torch.float64)
+    query, width, own = base[::2], torch.tensor([50.0]).double(), torch.arange(3000)
+    expected = gaussian_reference(query, keys, values, width, own, None)
+    found = gaussian_regression(query, keys, values, width, own, tolerance=1e-6)
+    assert (found - expected).abs().max() <= 1e-6 * values.abs().max() * 2
+
+
 @pytest.mark.parametrize("width", [3.0, 300.0, 1e5])
 def test_sorted_and_near_sums_are_those_over_all_keys(width: float) -> None:
     problem = _problem(900, width)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lab.errors import named_line
+from attention_lab.errors import is_out_of_memory, named_line
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,11 @@ class CompiledFunction:
         self.failed = False
 
     def __call__(self, *arguments: Tensor) -> Sequence[Tensor] | None:
-        """The results, or None if the function cannot be compiled here."""
+        """The results, or None if the function cannot be compiled here.
+
+        Raises:
+            RuntimeError: there is not enough memory.
+        """
         if self.failed:
             return None
         device, dtype = arguments[0].device, arguments[0].dtype
@@ -78,6 +82,8 @@ class CompiledFunction:
         except _NotNow:
             return None
         except _errors() as error:
+            if is_out_of_memory(error):
+                raise
             self.failed = True
             log.debug("not compiled: %s", named_line(error))
             return None
@@ -104,5 +110,5 @@ def _errors() -> tuple[type[Exception], ...]:
     """All exceptions that compiling may raise."""
     from torch._dynamo import exc  # imported late: slow, but by now it is loaded
 
-    limit = getattr(exc, "FailOnRecompileLimitHit", RuntimeError)  # the only one that is not a RuntimeError
-    return RuntimeError, OSError, ImportError, SubprocessError, limit
+    # the last one is not a RuntimeError
+    return RuntimeError, OSError, ImportError, SubprocessError, exc.FailOnRecompileLimitHit

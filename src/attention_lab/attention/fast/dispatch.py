@@ -159,8 +159,7 @@ def _band(parts: Parts, call: Call) -> Band | None:
 
 def _linear(parts: Parts, call: Call) -> Path | None:
     """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
-    defined = getattr(type(parts.score), "kernel_features", None)
-    if defined is None or defined is Score.kernel_features:  # as for most scores
+    if type(parts.score).kernel_features is Score.kernel_features:  # as for most scores
         return None
     query, memory = call.query, call.memory
     scale = scale_of(parts.normalizer)

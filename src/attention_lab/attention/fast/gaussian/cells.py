@@ -176,7 +176,7 @@ def _translations(offsets: Tensor, delta: float, p: int, problem: Problem) -> Fl
 
 def _subtract_own(problem: Problem, result: Tensor) -> None:
     """Subtract the left-out keys from the sums, in place."""
-    every = len(problem.own) == len(problem.keys) and problem.query.data_ptr() == problem.keys.data_ptr()
+    every = len(problem.own) == len(problem.keys) and torch.equal(problem.query, problem.keys)
     if every and torch.equal(problem.own, torch.arange(len(problem.keys), device=problem.keys.device)):
         result[:, 0] -= problem.columns().double().mT  # where a query is its own key, K = 1 and u = 0
         return
