@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attention_lab.attention.fast.smoothing.samples import make_samples
 from attention_lab.estimators import bandwidth
 from attention_lab.estimators.bandwidth import choose_bandwidth
 from attention_lab.estimators.leave_one_out import LeaveOneOut
+from attention_lab.estimators.smoothing.samples import make_samples
 
 
 def _error(n: int, inputs: int, kernel: str, degree: int, slope: float = 0.3) -> LeaveOneOut:

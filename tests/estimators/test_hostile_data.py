@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from attention_lab.attention.fast.gaussian import regression
-from attention_lab.attention.fast.smoothing import smooth
 from attention_lab.estimators import KernelRegression
+from attention_lab.estimators.smoothing import smooth
 
 KERNELS = ["gaussian", "laplacian", "epanechnikov", "tricube", "boxcar"]
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]

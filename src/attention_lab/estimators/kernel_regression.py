@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
-from attention_lab.attention.fast.smoothing.smooth import smooth
 from attention_lab.attention.scores.kernels import LOG_KERNELS
 from attention_lab.estimators.bandwidth import Choice, choose_bandwidth
 from attention_lab.estimators.leave_one_out import LeaveOneOut
+from attention_lab.estimators.smoothing.samples import Samples, make_samples
+from attention_lab.estimators.smoothing.smooth import smooth
 
 
 class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.gaussian.regression import gaussian_regression
-from attention_lab.attention.fast.smoothing.dense import leave_one_out_gradient
-from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
-from attention_lab.attention.fast.smoothing.smooth import smooth
+from attention_lab.estimators.smoothing.dense import leave_one_out_gradient
+from attention_lab.estimators.smoothing.samples import Samples, make_samples
+from attention_lab.estimators.smoothing.smooth import smooth
 
 
 @dataclass(frozen=True)

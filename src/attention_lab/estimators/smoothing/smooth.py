@@ -15,10 +15,10 @@ from torch import Tensor
 
 from attention_lab.attention.fast.gaussian.pairs import Problem
 from attention_lab.attention.fast.gaussian.regression import gaussian_moments
-from attention_lab.attention.fast.smoothing.compact import ACCURATE, SHAPES, compact_moments
-from attention_lab.attention.fast.smoothing.dense import FLAT, smooth_pairs
-from attention_lab.attention.fast.smoothing.laplacian import laplacian_moments
-from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
+from attention_lab.estimators.smoothing.compact import ACCURATE, SHAPES, compact_moments
+from attention_lab.estimators.smoothing.dense import FLAT, smooth_pairs
+from attention_lab.estimators.smoothing.laplacian import laplacian_moments
+from attention_lab.estimators.smoothing.samples import Samples, Smooth
 
 MANY = 2**18
 """The fewest pairs of one input for which sums over sorted samples or cells are faster than all pairs."""

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.gaussian.regression import sensitivity
-from attention_lab.attention.fast.smoothing.prefix_sums import BLOCK, places, prefix_sums
+from attention_lab.estimators.smoothing.prefix_sums import BLOCK, places, prefix_sums
 
 ROUNDING = 1e-15
 """The rounding error of a sum of terms of size 1, relative to their number and that of a block."""

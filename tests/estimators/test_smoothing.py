@@ -10,11 +10,11 @@ from torch import Tensor
 
 from attention_lab.attention.fast.gaussian import regression
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
-from attention_lab.attention.fast.smoothing import compact, smooth
-from attention_lab.attention.fast.smoothing.dense import leave_one_out_gradient, smooth_pairs
-from attention_lab.attention.fast.smoothing.prefix_sums import places, prefix_sums
-from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
 from attention_lab.attention.scores.kernels import LOG_KERNELS
+from attention_lab.estimators.smoothing import compact, smooth
+from attention_lab.estimators.smoothing.dense import leave_one_out_gradient, smooth_pairs
+from attention_lab.estimators.smoothing.prefix_sums import places, prefix_sums
+from attention_lab.estimators.smoothing.samples import Samples, make_samples
 
 
 def _samples(seed: int, n: int, inputs: int = 1, offset: float = 0.0) -> Samples:

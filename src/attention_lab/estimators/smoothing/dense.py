@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
 from attention_lab.attention.scores.distances import distance
 from attention_lab.attention.scores.kernels import LOG_KERNELS
+from attention_lab.estimators.smoothing.samples import Samples, Smooth
 
 CHUNK = 2**20
 """Numbers in memory at once."""
