@@ -21,7 +21,7 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.attention.fast.transforms import has_values
-from attention_lab.attention.masks import keeps_all
+from attention_lab.attention.masks import known_all_true
 
 Without = Callable[[], AbstractContextManager[object]]
 without_values = pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_additive_scores_of_many_pairs(without: Without) -> None:
 def test_masks(without: Without) -> None:
     with without():
         lengths, edges = torch.tensor([3, 1]), torch.tensor([[0, 1], [1, 2]])
-        assert not has_values(lengths) and not keeps_all(lengths > 0)
+        assert not has_values(lengths) and not known_all_true(lengths > 0)
         assert lengths_mask(lengths, 4).shape == (2, 1, 4)
         assert adjacency_mask(edges, 3).shape == (3, 3)
     assert has_values(torch.ones(2))

@@ -49,8 +49,8 @@ def test_all_is_finite_and_means_are_between_the_targets(
 ) -> None:
     x, y, weights = data
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(smooth, "MANY", 0 if fast else 10**9)
-        patch.setattr(regression, "MANY", 1 if fast else 10**9)
+        patch.setattr(smooth, "SUMS_FROM", 0 if fast else 10**9)
+        patch.setattr(regression, "CELLS_FROM", 1 if fast else 10**9)
         model = _fit(KernelRegression(kernel, bandwidth, degree), data)
         queries = np.concatenate([x, x + 0.3, x[:1] * 2 - 1e7])
         mean, error = model.predict(queries, return_std=True)
@@ -65,8 +65,8 @@ def test_all_is_finite_and_means_are_between_the_targets(
 
 
 def test_the_error_far_from_a_line_through_two_points_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smooth, "MANY", 0)
-    monkeypatch.setattr(regression, "MANY", 1)
+    monkeypatch.setattr(smooth, "SUMS_FROM", 0)
+    monkeypatch.setattr(regression, "CELLS_FROM", 1)
     x, y = np.array([[0.0], [1e-6]]), np.array([-1.3, 0.9])
     model = KernelRegression(bandwidth=1e-6, degree=1).fit(x, y)
     _, error = model.predict(np.array([[-1e7]]), return_std=True)
@@ -92,8 +92,8 @@ def test_a_sample_of_weight_zero_is_as_good_as_absent(
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_offset_costs_no_digits(kernel: str, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smooth, "MANY", 0 if fast else 10**9)
-    monkeypatch.setattr(regression, "MANY", 1 if fast else 10**9)
+    monkeypatch.setattr(smooth, "SUMS_FROM", 0 if fast else 10**9)
+    monkeypatch.setattr(regression, "CELLS_FROM", 1 if fast else 10**9)
     generator = np.random.default_rng(0)
     x = (generator.random((300, 1)) * 2**20).round() / 2**20  # held exactly at either offset
     y = np.sin(9 * x[:, 0])
@@ -110,7 +110,7 @@ def test_an_offset_costs_no_digits(kernel: str, fast: bool, monkeypatch: pytest.
 def test_out_of_reach_the_nearest_samples_count(
     kernel: str, degree: int, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smooth, "MANY", 0 if fast else 10**9)
+    monkeypatch.setattr(smooth, "SUMS_FROM", 0 if fast else 10**9)
     x, y = np.array([[0.0], [1.0], [1.0], [4.0]]), np.array([0.0, 1.0, 4.0, 8.0])
     model = KernelRegression(kernel, 1e-3, degree, tolerance=None).fit(x, y, [1.0, 1.0, 2.0, 1.0])
     # 1.0 is nearest to 1.4, both 1.0 and 4.0 to 2.5, which lies in the middle of a line; 4.0 to 99

@@ -83,8 +83,8 @@ def test_sums_over_sorted_samples_are_those_over_all_pairs(
     query = samples.keys[samples.single] if own else torch.linspace(-20, 20, 61)[:, None].double()
     left_out = samples.single if own else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(smooth, "MANY", 0)
-        patch.setattr(regression, "MANY", 1)
+        patch.setattr(smooth, "SUMS_FROM", 0)
+        patch.setattr(regression, "CELLS_FROM", 1)
         patch.setattr(compact, "ROWS", 16)
         patch.setattr(compact, "TERMS", 64)
         found = smooth.smooth(samples, query, _tensor(h), kernel, degree, 1e-6, left_out, errors=True)
@@ -109,7 +109,7 @@ def test_sums_over_sorted_samples_are_those_over_all_pairs(
 def test_a_vanishing_laplacian_kernel_takes_the_nearest_sample(
     h: float, degree: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smooth, "MANY", 0)
+    monkeypatch.setattr(smooth, "SUMS_FROM", 0)
     samples = make_samples(_tensor(0, 1)[:, None], _tensor(3, 5)[:, None], torch.ones(2).double())
     query = _tensor(-7, 0, 0.3, 0.5, 0.6, 9)[:, None]
     found = smooth.smooth(samples, query, _tensor(h), "laplacian", degree, None, errors=True)
@@ -168,8 +168,8 @@ def test_weights_of_the_samples_count_like_repetitions(
 ) -> None:
     if inputs > 1 and method != "pairs":
         return
-    monkeypatch.setattr(regression, "SMALL", 0 if method == "sorted" else 10**9)
-    monkeypatch.setattr(regression, "MANY", 1 if method == "cells" else 10**9)
+    monkeypatch.setattr(regression, "SORTING_FROM", 0 if method == "sorted" else 10**9)
+    monkeypatch.setattr(regression, "CELLS_FROM", 1 if method == "cells" else 10**9)
     generator = torch.Generator().manual_seed(2)
     x, y = (torch.randn(50, size, dtype=torch.float64, generator=generator) for size in (inputs, 2))
     counts = torch.randint(1, 4, (50,), generator=generator)

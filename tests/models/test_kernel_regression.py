@@ -141,7 +141,7 @@ def test_a_kernel_without_gradient_is_always_scanned() -> None:
 def test_the_fast_sums_are_what_attention_gives(
     tolerance: float | None, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regression, "MANY", 1)
+    monkeypatch.setattr(regression, "CELLS_FROM", 1)
     mechanism = Mechanism(Gaussian, lambda: Softmax(temperature))
     model = KernelRegression(mechanism, RegressionSizes(1, 1, 40), tolerance=tolerance)
     x, y = _data()

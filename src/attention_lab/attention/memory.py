@@ -15,7 +15,7 @@ from attention_lab.attention.masks import (
     check_count,
     check_indices,
     check_mask,
-    keeps_all,
+    known_all_true,
 )
 from attention_lab.attention.part_checks import check_keys, check_span
 from attention_lab.attention.scores import Score
@@ -117,7 +117,7 @@ class Call:
 
     def __post_init__(self) -> None:
         mask = self.memory.mask
-        if mask is not None and mask.shape[-1] == 1 and keeps_all(mask):  # as `make_memory` leaves it
+        if mask is not None and mask.shape[-1] == 1 and known_all_true(mask):  # as `make_memory` leaves it
             self.memory = self.memory._replace(mask=None)
 
     @property
@@ -147,7 +147,7 @@ def make_memory(
     _check_causal(causal)
     check_memory(key, value, mask, score)
     examples = None
-    if mask is not None and keeps_all(mask):
+    if mask is not None and known_all_true(mask):
         examples = mask.new_empty(*mask.shape[:-2], 1, 1)
         rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
         mask = None if rows == 1 else mask.new_ones(rows, 1)

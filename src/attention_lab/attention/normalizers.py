@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number, kind_of
-from attention_lab.attention.masks import check_mask, keeps_all
+from attention_lab.attention.masks import check_mask, known_all_true
 
 
 def masked_softmax(
@@ -38,7 +38,7 @@ def masked_softmax(
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
     scores = _visible(scores, mask, temperature)
     seen = scores.detach().amax(-1, keepdim=True) != -torch.inf
-    if keeps_all(seen):
+    if known_all_true(seen):
         return torch.softmax(scores, dim=-1, dtype=working).to(dtype)
     # Replace empty rows before the softmax, or their NaN would come back through the gradient.
     empty = ~seen

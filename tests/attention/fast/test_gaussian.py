@@ -114,9 +114,9 @@ def test_one_feature_by_any_method(
         torch.tensor([width], dtype=torch.float64).requires_grad_(),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regression, "MANY", 1 if method.startswith("cells") else 10**9)
-        patch.setattr(regression, "SMALL", 0)
-        patch.setattr(regression, "FEW", 0 if method != "cells of few" else 10**9)
+        patch.setattr(regression, "CELLS_FROM", 1 if method.startswith("cells") else 10**9)
+        patch.setattr(regression, "SORTING_FROM", 0)
+        patch.setattr(regression, "ALL_KEYS_UP_TO", 0 if method != "cells of few" else 10**9)
         tolerance = 1e-6 if method.startswith("cells") else None
         _compare(tensors, index, torch.float64, 1e-12 if tolerance is None else 1e-6, tolerance=tolerance)
         _compare(tensors, index, torch.float32, 5e-6, tolerance=tolerance)
@@ -212,7 +212,7 @@ def test_a_number_that_is_none_spreads_and_does_no_harm() -> None:
 def test_an_offset_of_the_values_costs_no_digits_of_the_gradient(
     tolerance: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regression, "MANY", 1)
+    monkeypatch.setattr(regression, "CELLS_FROM", 1)
     x = _sample(0, 100, 1, 1, 1, 0.0)[0].float().double()
     y = (x.sin() * 1024).round() / 1024  # float32 holds y and y + 4096 exactly
     width = torch.full([1], 2.0, dtype=torch.float64, requires_grad=True)
@@ -257,7 +257,7 @@ def test_a_width_whose_square_float32_cannot_hold_leaves_each_sample_alone() -> 
 
 
 def test_in_float64_sorted_keys_far_away_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regression, "SMALL", 0)
+    monkeypatch.setattr(regression, "SORTING_FROM", 0)
     query, keys = torch.zeros(1, 1).double(), torch.full((1001, 1), 8.2).double()
     keys[0] = 3.5
     values = (keys > 5).double()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
 from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import under_transform
+from attention_lab.attention.fast.transforms import needs_plain_operations
 
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""
@@ -66,7 +66,7 @@ class Blocks:
 
     def of_keys(self, row: Float[Tensor, "... L d"]) -> Float[Tensor, "... n s d"]:
         """The strips of a row of keys."""
-        if under_transform():
+        if needs_plain_operations():
             return row.unfold(-2, self.strip, self.size).mT
         strips: Tensor = _Strips.apply(row, self.strip, self.size)  # type: ignore[no-untyped-call]
         return strips

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.fast.transforms import exporting, has_values
-from attention_lab.attention.masks import keeps_all
+from attention_lab.attention.masks import known_all_true
 
 
 def fused_attention(
@@ -48,7 +48,7 @@ def fused_attention(
     if mask is not None:
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
         alive = mask.any(-1, keepdim=True)
-        if not keeps_all(alive):
+        if not known_all_true(alive):
             empty = ~alive
             # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
             mask = None if _has_one_column(mask) else mask | empty

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import has_values, under_transform
+from attention_lab.attention.fast.transforms import has_values, needs_plain_operations
 from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, shared_memory, works
 
 CHUNK = 64
@@ -30,7 +30,7 @@ def usable(query: Tensor, value: Tensor) -> bool:
         and query.shape[:-2].numel() >= LEAST
         and max(query.shape[-1], value.shape[-1]) <= WIDEST
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
-        and not under_transform()
+        and not needs_plain_operations()
         and works()
         and _fits(query, value)
     )

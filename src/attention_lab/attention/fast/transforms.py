@@ -39,7 +39,7 @@ def in_forward_mode() -> bool:
     return forward_ad._current_level >= 0
 
 
-def under_transform() -> bool:
+def needs_plain_operations() -> bool:
     """Whether our autograd functions cannot be used.
 
     True in forward mode, also in compiled code; in a trace, which could not be saved with them; and under any

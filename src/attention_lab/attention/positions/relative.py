@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.fast.transforms import has_values, under_transform
+from attention_lab.attention.fast.transforms import has_values, needs_plain_operations
 from attention_lab.attention.part_checks import check_grid, check_vectors
 from attention_lab.errors import LabError
 
@@ -86,7 +86,7 @@ class Rotary(Relative):
         check_vectors(x, offset)
         end, size = offset + x.shape[-2], x.shape[-1]
         working = torch.promote_types(x.dtype, torch.float32)  # half precision cannot count to 4096
-        if has_values(x) and not under_transform() and x.device.type == "cpu" and end <= REMEMBERED:
+        if has_values(x) and not needs_plain_operations() and x.device.type == "cpu" and end <= REMEMBERED:
             cosine, sine = _remembered_turns(size, working)[:, offset:end]
         else:
             cosine, sine = _turns(offset, end, size, working, x.device)

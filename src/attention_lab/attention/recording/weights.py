@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attention_lab.attention.masks import keeps_all
+from attention_lab.attention.masks import known_all_true
 from attention_lab.attention.recorder import Selection
 
 BLOCK = 2**23
@@ -127,7 +127,7 @@ class KernelCall:
             sinks = self.sinks[heads].to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
             return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
         weights = scores.softmax(-1)
-        if keeps_all(~weights[..., :1].isnan()):  # a softmax gives NaN to a whole row
+        if known_all_true(~weights[..., :1].isnan()):  # a softmax gives NaN to a whole row
             return weights
         return weights.masked_fill_(scores.isneginf().all(-1, keepdim=True), 0.0)
 

@@ -11,7 +11,7 @@ PART = "mechanism"
 """The name of the new attention in its module."""
 
 
-class Call(NamedTuple):
+class FoundCall(NamedTuple):
     """A call by which a module attends.
 
     Attributes:
@@ -38,7 +38,7 @@ class Calls(NamedTuple):
         missed: the modules that would call the function, but did not run.
     """
 
-    last: dict[nn.Module, Call]
+    last: dict[nn.Module, FoundCall]
     missed: list[nn.Module]
 
 

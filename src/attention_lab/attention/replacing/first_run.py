@@ -54,8 +54,8 @@ def first_run(model: nn.Module, inputs: Any) -> FirstRun:
         evaluation_mode(model),
         _uncompiled(model),
         torch.no_grad(),
-        hugging_face.noted_calls(model) as interface,
-        scaled_dot_product_calls.noted_calls(model) as fused,
+        hugging_face.noted_interface_calls(model) as interface,
+        scaled_dot_product_calls.noted_fused_calls(model) as fused,
         noted_names(model) as attending,
     ):
         if inputs is not None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recording.libraries.hugging_face import TRANSFORMERS
 from attention_lab.attention.replacing.attend import attend, reason_against
-from attention_lab.attention.replacing.calls import Call, Calls, without_values
+from attention_lab.attention.replacing.calls import Calls, FoundCall, without_values
 
 _NAME = "attention_lab"
 _PROBE = "attention_lab_probe"
@@ -35,11 +35,11 @@ class _Registered:
 
 
 _lock = threading.Lock()
-_found: dict[nn.Module, Call] = {}  # while a model runs with the probe
+_found: dict[nn.Module, FoundCall] = {}  # while a model runs with the probe
 
 
 @contextmanager
-def noted_calls(model: nn.Module) -> Iterator[Calls]:
+def noted_interface_calls(model: nn.Module) -> Iterator[Calls]:
     """The calls of the attention interface by modules of a model that runs inside; it stays as it was."""
     models = outermost_models(model)
     before = [(config, config._attn_implementation_internal) for config in _configs(models)]
@@ -160,5 +160,5 @@ def _probe(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **options: Any
 ) -> tuple[Tensor, None]:
     """Note the call of a module; the context is zero."""
-    _found[module] = Call(without_values(query, module), key.shape[-1], reason_against(module, options))
+    _found[module] = FoundCall(without_values(query, module), key.shape[-1], reason_against(module, options))
     return value.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[-1]), None

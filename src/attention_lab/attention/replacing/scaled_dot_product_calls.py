@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recording.site import CALL_MODULE, first_argument, numbers_of_heads
-from attention_lab.attention.replacing.calls import PART, Call, Calls, without_values
+from attention_lab.attention.replacing.calls import PART, Calls, FoundCall, without_values
 from attention_lab.attention.replacing.dimensions import in_four_dimensions
 from attention_lab.attention.replacing.scaled_dot_product import (
     FUNCTION,
@@ -26,7 +26,7 @@ _OTHERS = Attention, nn.MultiheadAttention
 
 
 @contextmanager
-def noted_calls(model: nn.Module) -> Iterator[Calls]:
+def noted_fused_calls(model: nn.Module) -> Iterator[Calls]:
     """The calls of the function by modules of a model that runs inside, those of mechanisms included."""
     calls = Calls({}, [])
     changed: list[tuple[Any, type[WithMechanism]]] = [
@@ -49,7 +49,7 @@ class _Noting(TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.calls: dict[nn.Module, Call] = {}
+        self.calls: dict[nn.Module, FoundCall] = {}
         self.modules = set(model.modules())
         self.frames: dict[nn.Module, FrameType] = {}
 
@@ -74,7 +74,7 @@ class _Noting(TorchFunctionMode):
         heads = next(numbers_of_heads(module), None)
         given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False), heads=heads)
         reason = _reason_against(module, again)
-        self.calls[module] = Call(without_values(given.query, module), given.key.shape[-1], reason)
+        self.calls[module] = FoundCall(without_values(given.query, module), given.key.shape[-1], reason)
 
     def _caller(self, frame: FrameType | None) -> tuple[nn.Module, FrameType] | None:
         """The module whose forward pass runs in a frame or above, and the outermost frame of that pass."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.fast.transforms import under_transform
+from attention_lab.attention.fast.transforms import needs_plain_operations
 from attention_lab.attention.scores.projection import check_same_size
 
 
@@ -57,7 +57,7 @@ def _centre(query: Tensor) -> Tensor:
 
 
 def _unscaled(query: Tensor, key: Tensor, order: float, squared: bool) -> Tensor:
-    if under_transform():  # cdist has neither forward mode nor second derivatives
+    if needs_plain_operations():  # cdist has neither forward mode nor second derivatives
         return _plain(query, key, order, squared)
     if torch.compiler.is_compiling():
         return _fast(query, key, order, squared)[1]

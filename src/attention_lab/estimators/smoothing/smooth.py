@@ -20,7 +20,7 @@ from attention_lab.estimators.smoothing.dense import FLAT, smooth_pairs
 from attention_lab.estimators.smoothing.laplacian import laplacian_moments
 from attention_lab.estimators.smoothing.samples import Samples, Smooth
 
-MANY = 2**18
+SUMS_FROM = 2**18
 """The fewest pairs of one input for which sums over sorted samples or cells are faster than all pairs."""
 
 
@@ -54,7 +54,7 @@ def smooth(
         errors: whether to compute `norm` and `influence` too.
     """
     pairs = len(query) * len(samples.keys)
-    if samples.keys.shape[1] > 1 or pairs < MANY:
+    if samples.keys.shape[1] > 1 or pairs < SUMS_FROM:
         return smooth_pairs(samples, query, bandwidth, kernel, degree, own, errors=errors)
     line = _Line(samples, query, float(bandwidth), kernel, 3 if degree else 1, tolerance, own)
     moments, top = line.moments(samples.columns())

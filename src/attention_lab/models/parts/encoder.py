@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.fast.packed import Packing, make_packing
-from attention_lab.attention.masks import keeps_all
+from attention_lab.attention.masks import known_all_true
 from attention_lab.attention.positions import Layout, Relative, make_absolute, make_relative
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.activation_checkpointing import run_layer
@@ -117,7 +117,7 @@ class Encoder(nn.Module):
         Padding is not computed where skipping it pays off: see `attention.fast.packed`.
         """
         mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
-        if mask is None or keeps_all(mask):
+        if mask is None or known_all_true(mask):
             return self._encode(self._with_positions(x, 0))
         packing = make_packing(mask, x.shape[-1])
         if packing is not None:

@@ -28,7 +28,7 @@ from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.fast.transforms import exporting, has_values, under_transform
+from attention_lab.attention.fast.transforms import exporting, has_values, needs_plain_operations
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
@@ -73,7 +73,7 @@ def additive_scores(
     if (
         exporting()  # for any sizes, and for use without this package
         or work <= (SMALL if activation == "tanh" else CHUNK)
-        or under_transform()
+        or needs_plain_operations()
     ):
         return reference(query, keys, weight, activation)
     dtype = torch.promote_types(query.dtype, keys.dtype)

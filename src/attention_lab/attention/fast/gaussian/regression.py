@@ -23,13 +23,13 @@ from attention_lab.attention.fast.gaussian.pairs import (
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.transforms import under_transform
+from attention_lab.attention.fast.transforms import needs_plain_operations
 
-MANY = 2**20
+CELLS_FROM = 2**20
 """The smallest number of pairs for which setting up cells pays off."""
-SMALL = 2**18
+SORTING_FROM = 2**18
 """The smallest number of pairs for which sorting pays off."""
-FEW = 2**22
+ALL_KEYS_UP_TO = 2**22
 """Up to this many pairs, rows of little mass are summed over all keys; above, over nearby sorted keys."""
 
 
@@ -90,7 +90,7 @@ def gaussian_regression(
     # Sums over many samples overflow half precision.
     with without_autocast(keys):
         query, keys, values = (x.to(working) for x in (query, keys, values))
-        if under_transform():
+        if needs_plain_operations():
             return gaussian_reference(query, keys, values, width, index, weights).to(dtype)
         context: Tensor = _Regression.apply(  # type: ignore[no-untyped-call]
             query, keys, values, width, index, tolerance, weights
@@ -190,7 +190,7 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
         bool(x.isfinite().all()) for x in (problem.query, problem.keys, problem.rates)
     )
     found = None
-    if line and tolerance is not None and pairs >= MANY:
+    if line and tolerance is not None and pairs >= CELLS_FROM:
         found = cell_moments(problem, tolerance)
     if found is not None and tolerance is not None:
         moments, bound = found
@@ -198,13 +198,13 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
     elif problem.linear:
         return near_moments(problem)
     else:
-        moments = sorted_moments(problem) if line and pairs >= SMALL else pair_moments(problem)
+        moments = sorted_moments(problem) if line and pairs >= SORTING_FROM else pair_moments(problem)
         counts = moments[:, 0, 0] >= SLIGHT
     top = torch.zeros_like(moments[:, 0, 0])
     slight = (~counts).nonzero()[:, 0]
     if len(slight):
         rows = problem.rows(slight)
-        nearby = line and (problem.linear or len(slight) * len(problem.keys) > FEW)
+        nearby = line and (problem.linear or len(slight) * len(problem.keys) > ALL_KEYS_UP_TO)
         moments[slight], top[slight] = near_moments(rows) if nearby else far_moments(rows)
     return moments, top
 

@@ -43,7 +43,7 @@ def listed(x: Any) -> Any:
     return x if isinstance(x, list | tuple) else (x,)
 
 
-class Call(NamedTuple):
+class TorchCall(NamedTuple):
     """A call of a function of torch; in an exported program, of an operator that computes the same."""
 
     func: Callable[..., Any]
@@ -172,10 +172,10 @@ class Call(NamedTuple):
         return key if -key <= result.dim() and result.shape[key] == size else None
 
 
-def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> TorchCall:
     """The call of a function, or of an operator as a call of its function."""
     function = _function_of(func) if isinstance(func, OPERATORS) else None
-    return Call(function or func, args, kwargs, func if function else None)
+    return TorchCall(function or func, args, kwargs, func if function else None)
 
 
 def _function_of(operator: Any) -> Callable[..., Any] | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.calls import MIXING, NORMALIZE, Call
+from attention_lab.attention.recording.by_hand.calls import MIXING, NORMALIZE, TorchCall
 from attention_lab.attention.recording.by_hand.known_tensors import Map, Weights
 
 
@@ -24,7 +24,7 @@ def with_zeros_masked(weights: Weights, x: Tensor, zero: Tensor) -> Weights:
 
 
 def key_and_mask(
-    weights: Weights, call: Call, found: Tensor, result: Tensor
+    weights: Weights, call: TorchCall, found: Tensor, result: Tensor
 ) -> tuple[int | None, Tensor | None]:
     """The dimension of the keys in the result of a function of the weights `found`, and the mask.
 
@@ -43,7 +43,7 @@ def key_and_mask(
     return key if same_shape else None, weights.mask
 
 
-def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> Weights:
+def in_map(weights: Weights, x: Tensor, call: TorchCall, found: Tensor, key: int) -> Weights:
     """The weights `x` with the map that they are a part of, if a function has not made it another map.
 
     Args:
@@ -59,7 +59,7 @@ def in_map(weights: Weights, x: Tensor, call: Call, found: Tensor, key: int) -> 
     return weights if sliced else as_map(weights, x)
 
 
-def mixed(weights: Weights, call: Call, found: Tensor, key: int) -> Weights:
+def mixed(weights: Weights, call: TorchCall, found: Tensor, key: int) -> Weights:
     """What is known of the product of the weights `found` with a matrix that mixes their heads.
 
     Args:

@@ -6,7 +6,7 @@ from string import ascii_lowercase, ascii_uppercase
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.calls import Call, listed
+from attention_lab.attention.recording.by_hand.calls import TorchCall, listed
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
 _MATMUL |= {torch.linalg.matmul, torch.mv, Tensor.mv}
@@ -32,7 +32,7 @@ class Contraction:
     query: int | None = None
 
 
-def factors(call: Call) -> list[Tensor]:
+def factors(call: TorchCall) -> list[Tensor]:
     """The factors of a product, from left to right."""
     given = [*call.args, *(x for name, x in call.kwargs.items() if name != "out")]
     tensors = [x for one in given for x in listed(one) if isinstance(x, Tensor)]
@@ -41,7 +41,7 @@ def factors(call: Call) -> list[Tensor]:
     return tensors[1::-1] if call.func in _REVERSED else tensors
 
 
-def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contraction:
+def contraction(call: TorchCall, both: list[Tensor], place: int, key: int) -> Contraction:
     """What a product of two factors does with the dimensions of one of them.
 
     Args:
@@ -65,7 +65,7 @@ def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contrac
     return Contraction(kept=key if place == 0 else None)
 
 
-def summed(call: Call, both: list[Tensor], place: int) -> list[int]:
+def summed(call: TorchCall, both: list[Tensor], place: int) -> list[int]:
     """The dimensions of a factor over which a product sums, counted from the end."""
     return [dim for dim in range(-both[place].dim(), 0) if contraction(call, both, place, dim).order]
 
@@ -113,7 +113,7 @@ def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contract
     return Contraction(order, query=output.index(queries[-1]) - len(output))
 
 
-def _of_tensordot(call: Call, both: list[Tensor]) -> str:
+def _of_tensordot(call: TorchCall, both: list[Tensor]) -> str:
     """The equation of the einsum that a tensordot computes."""
     dims = call.kwargs.get("dims", call.args[2] if len(call.args) > 2 else 2)
     summed = (range(-dims, 0), range(dims)) if isinstance(dims, int) else map(listed, dims)

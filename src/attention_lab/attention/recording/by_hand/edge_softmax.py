@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from attention_lab.attention.recording.by_hand.calls import DIVISION, EXP, Call
+from attention_lab.attention.recording.by_hand.calls import DIVISION, EXP, TorchCall
 from attention_lab.attention.recording.session import Session
 
 _SUMS = {"scatter_add", "scatter_add_", "index_add", "index_add_", "scatter_reduce", "scatter_reduce_"}
@@ -22,7 +22,7 @@ class EdgeSoftmax:
         self._powers: Any = WeakTensorKeyDictionary()
         self._sums: Any = WeakTensorKeyDictionary()
 
-    def see(self, call: Call, result: Any) -> None:
+    def see(self, call: TorchCall, result: Any) -> None:
         """Follow exponentials to their sums, and to the division by these sums."""
         if call.func in EXP:
             self._powers[result] = weakref.ref(result)
@@ -39,7 +39,7 @@ class EdgeSoftmax:
             if site is not None:
                 self._session.warn(site.name, "a softmax over the edges of a graph", REMEDY)
 
-    def _follow(self, call: Call, known: Any, result: Tensor) -> None:
+    def _follow(self, call: TorchCall, known: Any, result: Tensor) -> None:
         found = next((known[x] for x in call.tensors() if x in known), None)
         if found is not None:
             self._sums[result] = found

@@ -23,7 +23,7 @@ from attention_lab.attention.recording.by_hand.calls import (
     SOFTMAX,
     SUBTRACTION,
     SUM,
-    Call,
+    TorchCall,
     called,
     listed,
 )
@@ -98,7 +98,7 @@ class ByHand:
         self._heads_first.see(call, result)
         return result
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: TorchCall) -> Any:
         func = call.func
         if func in PRODUCTS or func in DISTANCE:
             result = call()
@@ -137,7 +137,7 @@ class ByHand:
             found = Map(site, known, result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
 
-    def _exponentials(self, call: Call) -> Any:
+    def _exponentials(self, call: TorchCall) -> Any:
         known = self._known.get(call.first)
         result = call()
         if isinstance(known, Weights) and known.logarithm:
@@ -148,7 +148,7 @@ class ByHand:
             self._known[result] = Exponentials(known if isinstance(known, Product | Scores) else None)
         return result
 
-    def _sum(self, call: Call) -> Any:
+    def _sum(self, call: TorchCall) -> Any:
         result, of = call(), call.first
         dim, known = call.dim(of), self._known.get(of)
         if dim is None:
@@ -165,13 +165,13 @@ class ByHand:
             self._record(known, result)
         return result
 
-    def _total(self, call: Call) -> Sum | None:
+    def _total(self, call: TorchCall) -> Sum | None:
         """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
         last = call.args[-1] if call.args else None
         total = self._known.get(last) if isinstance(last, Tensor) else None
         return total if isinstance(total, Sum) and total.of is call.first else None
 
-    def _normalised(self, call: Call) -> Any:
+    def _normalised(self, call: TorchCall) -> Any:
         """Divide exponentials or weights by their sum, or subtract their logsumexp from scores."""
         total, known = self._total(call), self._known.get(call.first)
         assert total is not None
@@ -188,7 +188,7 @@ class ByHand:
             self._softmax(call.first, total.key, result, logarithm=True)
         return result
 
-    def _follow(self, call: Call) -> Any:
+    def _follow(self, call: TorchCall) -> Any:
         """Call a function, whose result may be of the same kind as its argument."""
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
@@ -221,7 +221,7 @@ class ByHand:
             return None
         return recognised(self._session, known, x, dims)
 
-    def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
+    def _follow_weights(self, weights: Weights, found: Tensor, call: TorchCall) -> Any:
         if call.func in DROPOUT and weights.before is None:
             # In-place dropout overwrites the weights from before.
             weights = replace(weights, before=found.detach().clone() if call.in_place else found.detach())
@@ -242,7 +242,7 @@ class ByHand:
         self._known[result] = in_map(now, result, call, found, weights.key)
         return result
 
-    def _product(self, call: Call, result: Tensor) -> None:
+    def _product(self, call: TorchCall, result: Tensor) -> None:
         """Record weights that are multiplied with values; follow those whose heads are mixed."""
         both = factors(call)
         if len(both) != 2:

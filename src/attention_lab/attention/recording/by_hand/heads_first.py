@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from attention_lab.attention.recording.by_hand.calls import Call, listed
+from attention_lab.attention.recording.by_hand.calls import TorchCall, listed
 
 _COPIES = {"contiguous", "clone"}
 _JOINING = {"view", "reshape", "flatten"}
@@ -26,7 +26,7 @@ class HeadsFirst:
     def __contains__(self, x: Tensor) -> bool:
         return x in self._found
 
-    def see(self, call: Call, result: Any) -> None:
+    def see(self, call: TorchCall, result: Any) -> None:
         """Note the result of a function if it joins heads and examples, or is about to."""
         if not self._found and call.name not in _FIRST:
             return

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.calls import Call
+from attention_lab.attention.recording.by_hand.calls import TorchCall
 from attention_lab.attention.recording.site import Site
 
 
@@ -27,7 +27,7 @@ class Product:
     forget: Callable[[], None] | None = None
     query: int | None = None
 
-    def after(self, call: Call, found: Tensor) -> "Product":
+    def after(self, call: TorchCall, found: Tensor) -> "Product":
         """What it is after a function that is not a layer was applied to the product `found`."""
         if not call.keeps_product:
             return replace(self, plain=False, forget=None)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.calls import LAYERS, Call
+from attention_lab.attention.recording.by_hand.calls import LAYERS, TorchCall
 from attention_lab.attention.recording.by_hand.contractions import summed
 from attention_lab.attention.recording.by_hand.known_tensors import Product, Scores, is_composed
 from attention_lab.attention.recording.by_hand.times_values import of_example
@@ -25,7 +25,7 @@ def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
 
 
 def of_product(
-    call: Call, both: list[Tensor], known: list[object], result: Tensor
+    call: TorchCall, both: list[Tensor], known: list[object], result: Tensor
 ) -> Product | Scores | None:
     """What a product without weights is, given what is known of its factors: scores, possibly."""
     if not all(of_example(x, x) for x in both):
@@ -37,7 +37,7 @@ def of_product(
     return Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
 
 
-def scores_after(call: Call, known: Scores, found: Tensor, result: Tensor) -> Scores | None:
+def scores_after(call: TorchCall, known: Scores, found: Tensor, result: Tensor) -> Scores | None:
     """What a function makes of scores: it may be any activation, but no layer."""
     if call.func in LAYERS or not (call.is_of_weights or result.shape == found.shape):
         return None
