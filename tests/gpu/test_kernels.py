@@ -91,7 +91,7 @@ def test_causal_linear_attention_takes_the_kernels(device: torch.device) -> None
     query, key, value = (torch.rand(*leading, 80, 8, device=device, requires_grad=True) for _ in range(3))
     assert linear_triton.usable(query, value) == (device.type == "cuda")
     context = linear.linear_attention(query, key, value, causal=True)
-    plain = linear._by_sums(query, key, value, 64)
+    plain = linear._by_sums(query, key, value, causal=True)
     assert torch.allclose(context, plain, rtol=1e-4, atol=1e-5)
     slopes = []
     for one in (context, plain):

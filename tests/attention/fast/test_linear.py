@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lab.attention import Attention, Linear, lengths_mask
-from attention_lab.attention.fast import linear_triton
+from attention_lab.attention.fast import linear, linear_triton
 from attention_lab.attention.fast.linear import linear_attention, linear_step
 
 
@@ -58,16 +58,16 @@ def test_no_matrix_of_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_form_with_fewer_multiplications_is_taken(queries: int, keys: int, causal: bool) -> None:
     """Of all pairs, as for a decoder's single query, and of sums; both give the same values and gradients."""
-    size, chunk = 16, 64
+    size = 16
     generator = torch.Generator().manual_seed(0)
     query, key, value = (
         torch.rand(count, size, dtype=torch.float64, generator=generator).requires_grad_()
         for count in (queries, keys, keys)
     )
     with FlopCounterMode(display=False) as counter:
-        context = linear_attention(query, key, value, causal=causal, chunk=chunk)
+        context = linear_attention(query, key, value, causal=causal)
     pairs = 2 * queries * keys * (size + size)
-    sums = 2 * (queries + keys) * size * (size + 1) + causal * 2 * queries * chunk * (size + size + 1)
+    sums = 2 * (queries + keys) * size * (size + 1) + causal * 2 * queries * linear.CHUNK * (size + size + 1)
     assert counter.get_total_flops() <= min(pairs, 1.1 * sums)  # chunks are padded
 
     kernel = query @ key.mT
@@ -80,10 +80,11 @@ def test_the_form_with_fewer_multiplications_is_taken(queries: int, keys: int, c
         torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
 
 
-def test_the_recurrent_form_equals_the_parallel_one_step_by_step() -> None:
+def test_the_recurrent_form_equals_the_parallel_one_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "CHUNK", 16)
     query, key, value = _tensors(70)
     query, key = query.exp(), key.exp()
-    parallel = linear_attention(query, key, value, causal=True, chunk=16)
+    parallel = linear_attention(query, key, value, causal=True)
     state, steps = None, []
     for t in range(70):
         context, state = linear_step(query[..., t, :], key[..., t, :], value[..., t, :], state)

@@ -1,4 +1,4 @@
 """Fast paths, each tested against a plain reference: the formula in `attention.py`, or one beside the path.
 
-They are exact, up to rounding. Only `model.tolerance` allows kernel regression an error, which it bounds.
+They are exact, up to rounding. Only kernel regression may be given a `tolerance`, which bounds its error.
 """

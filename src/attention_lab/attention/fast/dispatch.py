@@ -4,16 +4,18 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 
 | path | does | needs |
 |---|---|---|
-| `slice` | only the keys near the queries, by the other paths or the plain formula | a band, few queries |
+| `slice` | only the keys near the queries, by any path | a band that reaches less than half of the keys |
 | `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
 | `strips` | strips of keys with the plain formula | a band, one of our normalisers |
-| `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
+| `linear` | sums over the keys | `exp(score)` an inner product, a plain softmax: see below |
 | `fused` | all keys in the fused kernel | a softmax, or one with a sink, no fall-off, a score with features |
 
-A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
-samples from the weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives:
-while they are computed, no path uses it. Nor does a bias under `torch.func`, where it may have no gradient.
-A subclass of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
+A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Sums over the
+keys allow no temperature, window, dropout or bias, only one mask for all queries, and a causal order only if
+queries and keys stand at the same positions. Compiled code has no `slice`. Hard pooling samples from the
+weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives: while they are
+computed, no path uses it. Nor does a bias under `torch.func`, where it may have no gradient. A subclass
+of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
 """
 
 from collections.abc import Callable

@@ -18,6 +18,10 @@ from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
 from attention_lab.attention.fast.transforms import exporting
 
+CHUNK = linear_triton.CHUNK
+"""Positions per chunk in the causal form: all pairs inside a chunk are computed, and everything before it is
+summed into one matrix."""
+
 
 def linear_attention(
     query: Float[Tensor, "... Q f"],
@@ -26,9 +30,8 @@ def linear_attention(
     mask: Bool[Tensor, "..."] | None = None,
     *,
     causal: bool = False,
-    chunk: int = 64,
 ) -> Float[Tensor, "... Q dv"]:
-    """Attention with the kernel `query . key`, in O(Q + K) (eq. 5), or causally, in O(Q chunk) (eq. 8).
+    """Attention with the kernel `query . key`, in O(Q + K) (eq. 5), or causally, in O(Q CHUNK) (eq. 8).
 
     Args:
         query: features >= 0 of the queries.
@@ -36,8 +39,6 @@ def linear_attention(
         value: values.
         mask: `[..., 1, K]`, True = attend; None for every key.
         causal: let a query see the keys up to its own position.
-        chunk: positions per chunk in the causal form: all pairs inside a chunk are computed, and everything
-            before it is summed into one matrix.
 
     Returns:
         Contexts; zero where no key has any weight.
@@ -46,37 +47,37 @@ def linear_attention(
         key = key.masked_fill(~mask.mT, 0.0)
     if causal and linear_triton.usable(query, value):
         return _by_kernels(query, key, value)
-    return _by_sums(query, key, value, chunk if causal else None)
+    return _by_sums(query, key, value, causal=causal)
 
 
-def _by_sums(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> Tensor:
+def _by_sums(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> Tensor:
     """Plain operations: causally in chunks, or all keys at once."""
     dtype, working = value.dtype, torch.promote_types(query.dtype, value.dtype)
     working = torch.promote_types(working, torch.float32)  # sums over a long source overflow half precision
     with without_autocast(value):
         query, key, value = (x.to(working) for x in (query, key, value))
-        if _pairs_are_cheaper(query, key, value, chunk):
+        if _pairs_are_cheaper(query, key, value, causal=causal):
             pairs = query @ key.mT
-            pairs = pairs if chunk is None else pairs.tril()
+            pairs = pairs.tril() if causal else pairs
             context = _normalized(pairs @ value, pairs.sum(-1, keepdim=True))
         else:
             value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
-            sums = query @ (key.mT @ value) if chunk is None else _causal(query, key, value, chunk)
+            sums = _causal(query, key, value) if causal else query @ (key.mT @ value)
             context = _split_normalized(sums)
     return context.to(dtype)
 
 
-def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> bool:
+def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> bool:
     """Whether the products of all pairs take less time than sums over the keys; decided by the sizes.
 
     A multiplication costs about half as much in the larger matrices of the pairs. There are then at most
     `2 min(f, dv)` pairs for each query and key, so memory remains linear in the length.
     """
     if exporting():  # for any sizes, but a number of chunks holds only for some
-        return chunk is not None
+        return causal
     queries, keys = query.shape[-2], key.shape[-2]
     of_pair, of_sums = query.shape[-1] + value.shape[-1], query.shape[-1] * value.shape[-1]
-    sums = (queries + keys) * of_sums + (0 if chunk is None else queries * chunk * of_pair)
+    sums = (queries + keys) * of_sums + (queries * CHUNK * of_pair if causal else 0)
     return queries * keys * of_pair <= 2 * sums
 
 
@@ -102,16 +103,16 @@ class _Causal(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, context, total = ctx.saved_tensors
         if by_plain_formula(upstream):
-            plain = partial(_by_sums, chunk=linear_triton.CHUNK)
+            plain = partial(_by_sums, causal=True)
             return plain_gradients(plain, (query, key, value), ctx.needs_input_grad, upstream)
         return linear_triton.gradients(query, key, value, context, total, upstream)
 
 
-def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
+def _causal(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The sums of each query: all pairs inside a chunk, and one matrix for everything before it."""
     length = query.shape[-2]
-    short = -length % chunk
-    query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), chunk) for x in (query, key, value))
+    short = -length % CHUNK
+    query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), CHUNK) for x in (query, key, value))
     sums = key.mT @ value
     before = F.pad(sums[..., :-1, :, :], (0, 0, 0, 0, 1, 0)).cumsum(-3)
     pairs = (query @ key.mT).tril()

@@ -55,7 +55,7 @@ def additive_scores(
 ) -> Float[Tensor, "... Q K"]:
     """`w^T f(a + b)` for all pairs of a projected query a and key b.
 
-    Half-precision inputs are computed in float32.
+    Large calls compute half-precision inputs in float32; small ones, by `reference`, in their own precision.
 
     Args:
         query: a; the leading dimensions of all three broadcast.
