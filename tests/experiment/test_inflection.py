@@ -71,5 +71,5 @@ def test_a_checkpoint_from_before_there_were_tags_is_loaded(tmp_path: Path) -> N
 def test_more_tags_than_the_symbols_have_are_rejected(tmp_path: Path) -> None:
     content = _content(tag_input=True)
     content[RECIPE]["sizes"]["tags"] += 1
-    with pytest.raises(LabError, match="its sizes do not match its symbols"):
+    with pytest.raises(LabError, match="its sizes do not match its data"):
         attention_lab.load(_saved(content, tmp_path / "bad.ckpt"))

@@ -118,7 +118,7 @@ def test_a_database_of_another_program_is_an_error_in_one_line(tmp_path: Path) -
     pytest.importorskip("mlflow", minversion="3")
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         database.execute("create table experiments (a)")
-    with pytest.raises(LabError, match=r"^logger=mlflow: .*experiments"):
+    with pytest.raises(LabError, match=rf"^logger=mlflow: {tmp_path}/mlflow.db: .*experiments"):
         MLFlowRunLogger(str(tmp_path)).log_settings({}, [], [])
     logging.getLogger("mlflow").handlers.clear()
 

@@ -131,7 +131,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
         later = {name: value for name, value in known.items() if name not in recipe["sizes"]}
         sizes = replace(sizes, **later)  # fields that older versions did not save
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
-            raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its symbols")
+            raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its data")
         task = make_task(config, sizes, codec, trainable=False)
         if not _predicts(type(task), codec):
             raise LabError(f"the checkpoint's task is {type(task).__name__}, which predicts no {codec.KIND}")

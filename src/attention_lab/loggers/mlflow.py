@@ -72,7 +72,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             _check_opens(uri)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         try:
-            with _one_line():
+            with self._one_line():
                 super().__init__(
                     experiment_name=experiment_name,
                     run_name=run_title(self.folder),
@@ -101,26 +101,26 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
     @rank_zero_only
     def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
         """Log the hyperparameters, and save the id of the record."""
-        with _one_line():
+        with self._one_line():
             self.log_hyperparams(dict(settings))
             save_run_id(self.folder / RUN_ID, str(self.run_id))
 
     @rank_zero_only
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
         """Log a picture; MLflow shows its steps on a slider."""
-        with _one_line():
+        with self._one_line():
             self.experiment.log_image(self.run_id, picture, key=tag, step=step)
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Log metrics of training. Raises LabError if the server or the database refuses them."""
-        with _one_line():
+        with self._one_line():
             super().log_metrics(metrics, step)
 
     @rank_zero_only
     def finalize(self, status: str = "success") -> None:
         """End the record."""
-        with _one_line():
+        with self._one_line():
             super().finalize(status)
 
     @rank_zero_only
@@ -133,23 +133,24 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
         self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
         if self._own and self._run_id:
             _check_places(self.folder, _OF_RUN, self._run_id)
-        with _one_line():
+        with self._one_line():
             _ = self.experiment  # opens the record
+
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Turn an error of MLflow, or of what it opens a database with, into one line without an account."""
+        try:
+            yield
+        except Exception as error:  # the libraries are optional, and slow to import
+            if type(error).__module__.partition(".")[0] not in _LIBRARIES:
+                raise
+            message = " ".join(str(error).split()).partition(" [SQL: ")[0]
+            message = re.sub(r"//[^/@ ]*@", "//", message)
+            place = f"{self.folder / DATABASE}: " if self._own else ""
+            raise LabError(f"logger=mlflow: {place}{message}") from None
 
     def close(self) -> None:
         """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Turn an error of MLflow, or of what it opens a database with, into one line without an account."""
-    try:
-        yield
-    except Exception as error:  # the libraries are optional, and slow to import
-        if type(error).__module__.partition(".")[0] not in _LIBRARIES:
-            raise
-        message = " ".join(str(error).split()).partition(" [SQL: ")[0]
-        raise LabError(f"logger=mlflow: {re.sub(r'//[^/@ ]*@', '//', message)}") from None
 
 
 def _check_opens(uri: str) -> None:
