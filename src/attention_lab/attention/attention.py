@@ -65,8 +65,8 @@ class Attention(nn.Module):
         check_window_size(window, score)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
-        if type(self.normalizer).__module__.startswith("attention_lab."):
-            self._obeys_masks = type(self.normalizer)
+        kind = type(self.normalizer)
+        self._obeys_masks = kind if kind.__module__.startswith("attention_lab.") else None
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
         check_number("dropout", dropout, least=0)

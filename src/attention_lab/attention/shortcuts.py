@@ -60,15 +60,20 @@ def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module,
 
     Then the queries of several heads may be attended to as the rows of one.
     """
-    own = [getattr(normalizer, name, None) for name in ("temperature", "sink")]
     return (
         type(score) in _SCORES
         and not _is_altered(score)
         and any(computes_as(normalizer, kind) for kind in _NORMALIZERS)
-        and all(x.numel() == 1 for x in own if isinstance(x, Tensor))
+        and all(x.numel() == 1 for x in tensors_of(normalizer))
         and computes_as(pooling, Soft)
         and drops_single_weights(dropout)
     )
+
+
+def tensors_of(normalizer: Normalizer) -> list[Tensor]:
+    """The temperature and the sink of a normaliser, if they are tensors, which may differ between heads."""
+    own = (getattr(normalizer, name, None) for name in ("temperature", "sink"))
+    return [x for x in own if isinstance(x, Tensor)]
 
 
 def drops_single_weights(dropout: nn.Module) -> bool:

@@ -27,6 +27,7 @@ DATABASE = "mlflow.db"
 _OF_EXPERIMENT = "SELECT artifact_location FROM experiments WHERE name = ?"
 _OF_RUN = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
 _LIBRARIES = ("mlflow", "sqlalchemy", "alembic")
+"""The packages whose errors end a run in one line: MLflow opens a database with the other two."""
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
 _PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
@@ -136,6 +137,9 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
         with self._one_line():
             _ = self.experiment  # opens the record
 
+    def close(self) -> None:
+        """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""
+
     @contextmanager
     def _one_line(self) -> Iterator[None]:
         """Turn an error of MLflow, or of what it opens a database with, into one line without an account."""
@@ -148,9 +152,6 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             message = re.sub(r"//[^/@ ]*@", "//", message)
             place = f"{self.folder / DATABASE}: " if self._own else ""
             raise LabError(f"logger=mlflow: {place}{message}") from None
-
-    def close(self) -> None:
-        """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""
 
 
 def _check_opens(uri: str) -> None:

@@ -68,10 +68,10 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
         LabError: it cannot be reached.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # we report failed trials ourselves, in one line
-    # It warns of every trial with an old or odd distribution; we check the values ourselves. From Python 3.12
-    # on, these warnings name the module that called Optuna.
-    about = r"(Choices for a categorical distribution|The distribution|\w+Distribution has been deprecated)"
-    warnings.filterwarnings("ignore", message=about)
+    # It warns of every trial with an old or odd distribution; we check the values ourselves. A filter by
+    # module would miss these warnings: from Python 3.12 on, they name the module that called Optuna.
+    for about in ("Choices for a categorical", "The distribution is specified", r"\w+Distribution has been"):
+        warnings.filterwarnings("ignore", message=about)
     sqlite = make_url(url)
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:

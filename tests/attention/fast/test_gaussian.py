@@ -164,7 +164,7 @@ def test_a_finer_tolerance_takes_more_nodes_until_float64_ends() -> None:
 
 
 def test_a_left_out_sample_at_another_place_than_the_query() -> None:
-    """The queries share their memory with the samples, of which they are every other."""
+    """The queries are every other row of a tensor that begins with the samples, so both share memory."""
     torch.manual_seed(0)
     base = torch.rand(6000, 1, dtype=torch.float64)
     keys, values = base[:3000], torch.randn(3000, 1, dtype=torch.float64)

@@ -43,6 +43,7 @@ from attention_lab.attention.shortcuts import (
     kernel_features_of,
     scale_and_sink_of,
     scale_of,
+    tensors_of,
 )
 from attention_lab.attention.windows import Band, Global, Span
 
@@ -140,10 +141,9 @@ def _adds_heads(parts: Parts, call: Call) -> bool:
     In strips, these parameters would broadcast to the blocks.
     """
     rank = max(x.dim() for x in (call.query, call.memory.keys, call.memory.value))
-    own = [getattr(parts.normalizer, name, None) for name in ("temperature", "sink")]
-    return (parts.score.heads is not None and rank < 3) or any(
-        isinstance(x, Tensor) and x.dim() > rank for x in own
-    )
+    if parts.score.heads is not None and rank < 3:
+        return True
+    return any(x.dim() > rank for x in tensors_of(parts.normalizer))
 
 
 def _band(parts: Parts, call: Call) -> Band | None:

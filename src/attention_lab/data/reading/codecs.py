@@ -193,7 +193,7 @@ class ClassificationCodec(BaseCodec):
 
     def problem(self) -> str:
         """See `BaseCodec`."""
-        if not (self.features if self.tokenizer is None else self.features is None):
+        if self.features == 0 or (self.features is None) == (self.tokenizer is None):
             return "needs either symbols or vectors of numbers"
         fits = 1 <= self.answers <= max(1, self.length)
         return "" if fits else f"has {self.answers} answers for {self.length} tokens"
