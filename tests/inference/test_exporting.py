@@ -30,7 +30,7 @@ from attention_lab.models import (
     Transformer,
 )
 from attention_lab.models.exporting import Graph
-from attention_lab.sizes import ClassificationSizes, RegressionSizes
+from attention_lab.sizes import ClassificationSizes, RegressionSizes, TransductionSizes
 from attention_lab.special_symbols import BOS, EOS
 from attention_lab.tasks import Transduction
 
@@ -51,6 +51,7 @@ MODELS: dict[str, Any] = {
     "seq2seq": lambda: toy(Seq2Seq, Additive),
     "bahdanau": lambda: toy(Seq2Seq, wiring="bahdanau", cell="gru", layers=2, input_feeding=True),
     "local_p": lambda: toy(Seq2Seq, Mechanism(Dot, window=LocalP)),
+    "tags": lambda: toy(Seq2Seq, sizes=TransductionSizes(11, 9, tags=2), tag_input=True),
     "transformer": lambda: toy(Transformer, positions="rotary"),
     "multihead": lambda: toy(MultiHeadClassifier),
     "cnn": lambda: toy(ConvolutionalClassifier),

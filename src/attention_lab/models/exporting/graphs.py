@@ -187,20 +187,20 @@ class _RecurrentStates:
     def __init__(self, model: Seq2Seq) -> None:
         example = model.start(torch.full((1, 1), UNK), torch.ones(1, dtype=torch.int64))
         self.layers = [len(layer) for layer in example.layers]
-        self.feeds = example.readout is not None
+        self.feeds, self.conditioned = example.readout is not None, example.condition is not None
         self.placed = not isinstance(model.decoder.attention.window, Global)
         parts = [f"{part}_{n}" for n, size in enumerate(self.layers) for part in ("hidden", "cell")[:size]]
-        place = ["position"] if self.placed else []
-        self.names = ("keys", "values", "mask", *parts, *(["readout"] if self.feeds else []), *place)
+        optional = {"readout": self.feeds, "condition": self.conditioned, "position": self.placed}
+        self.names = ("keys", "values", "mask", *parts, *(name for name, used in optional.items() if used))
 
     def tensors(self, state: DecoderState) -> Tensors:
         """The memory, the layers, and the optional parts in use; the position if a window needs it."""
         keys, value, mask, _ = state.memory
         mask = keys.new_ones(keys.shape[0], 1, keys.shape[1], dtype=torch.bool) if mask is None else mask
         layers = [part for layer in state.layers for part in layer]
-        readout = [] if state.readout is None else [state.readout]
+        vectors = [part for part in (state.readout, state.condition) if part is not None]
         place = [torch.scalar_tensor(state.position, dtype=torch.int64)] if self.placed else []
-        return (keys, value, mask, *layers, *readout, *place)
+        return (keys, value, mask, *layers, *vectors, *place)
 
     def state(self, tensors: Sequence[Tensor]) -> DecoderState:
         """The state, rebuilt from its tensors."""
@@ -209,10 +209,12 @@ class _RecurrentStates:
         for size in self.layers:
             layers.append(tuple(rest[:size]))
             rest = rest[size:]
-        place: Any = rest[-1].item() if self.placed else 0
+        place: Any = rest.pop().item() if self.placed else 0
         torch._check(place >= 0)  # type: ignore[no-untyped-call]
+        condition = rest.pop() if self.conditioned else None
+        readout = rest.pop() if self.feeds else None
         return DecoderState(
-            Memory(keys, value, mask), tuple(layers), rest[0] if self.feeds else None, position=place
+            Memory(keys, value, mask), tuple(layers), readout, position=place, condition=condition
         )
 
 
@@ -239,10 +241,10 @@ class _TransformerStates:
         return (mask, *sides, *cached)
 
     def state(self, tensors: Sequence[Tensor]) -> TransformerState:
-        """The state, rebuilt from its tensors. A single query may see all cached keys: no causal mask."""
+        """The state, rebuilt from its tensors."""
         mask, sides, cached = tensors[0], tensors[1 : 2 * self.layers + 1], tensors[2 * self.layers + 1 :]
         source = (Memory(sides[n], sides[n + 1], mask) for n in range(0, len(sides), 2))
-        cache = (Memory(cached[n], cached[n + 1], None) for n in range(0, len(cached), 2))
+        cache = (Memory(cached[n], cached[n + 1], None, causal=True) for n in range(0, len(cached), 2))
         return TransformerState(tuple(source), tuple(cache), cached[0].shape[-2])
 
 
