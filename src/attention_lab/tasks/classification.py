@@ -20,7 +20,7 @@ from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_
 from attention_lab.tasks.errors.scored_examples import gather_examples
 from attention_lab.tasks.errors.text_limit import TextLimit
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
-from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
 LONGEST = 200
@@ -72,7 +72,7 @@ class LabelPrediction(Task):
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
-        loss = _cross_entropy(self.logits(batch), batch.labels, self.label_smoothing)
+        loss = label_cross_entropy(self.logits(batch), batch.labels, self.label_smoothing)
         self.log_training_loss(loss, len(batch.labels))
         return loss
 
@@ -106,7 +106,7 @@ class LabelPrediction(Task):
     def _evaluate(self, batch: Any, split: SplitName) -> Tensor:
         """Log loss and accuracy; returns the logits."""
         logits = self.logits(batch)
-        loss = _cross_entropy(logits, batch.labels)
+        loss = label_cross_entropy(logits, batch.labels)
         metric = self.accuracy[split]
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
         self.log(f"{split}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
@@ -193,6 +193,7 @@ class Classification(LabelPrediction):
         return QueriesAndKeys(queries, keys)
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+def label_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
     """The mean over all labels [B] or [B, A]; the last dimension of the logits is the classes."""
-    return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), label_smoothing=smoothing)
+    logits = at_least_single(logits.flatten(0, -2))
+    return F.cross_entropy(logits, labels.flatten(), label_smoothing=smoothing)

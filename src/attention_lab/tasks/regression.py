@@ -19,7 +19,7 @@ from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
-from attention_lab.tasks.task import Task
+from attention_lab.tasks.task import Task, at_least_single
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz.plots import plot_file
@@ -81,7 +81,8 @@ class Regression(Task):
 
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
         """Mean or sum of the squared leave-one-out errors, standardised if the data is."""
-        loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets, reduction=self.reduction)
+        predicted = at_least_single(self.model(batch.inputs, batch.index))
+        loss = F.mse_loss(predicted, at_least_single(batch.targets), reduction=self.reduction)
         self.log_training_loss(loss, len(batch.inputs))
         # A constant kernel has no parameters, so there is no gradient.
         return loss if loss.requires_grad else None
@@ -89,7 +90,7 @@ class Regression(Task):
     def validation_step(self, batch: RegressionBatch, batch_idx: int) -> None:
         """Mean squared error."""
         predicted = self.model(batch.inputs, self._memorized(batch))
-        loss = F.mse_loss(predicted, batch.targets)
+        loss = F.mse_loss(at_least_single(predicted), at_least_single(batch.targets))
         self.log("validation/loss", loss, batch_size=len(batch.inputs), sync_dist=True)
         self._update("validation", batch, predicted)
 
@@ -108,8 +109,8 @@ class Regression(Task):
     @torch.no_grad()
     def _log_leave_one_out(self) -> None:
         index = torch.arange(len(self.model.keys), device=self.device)
-        predicted, targets = self.model(self.model.keys, index), self.model.values
-        error = F.mse_loss(self.codec.scale_targets(predicted), self.codec.scale_targets(targets))
+        predicted, targets = self._in_units(self.model(self.model.keys, index), self.model.values)
+        error = F.mse_loss(predicted, targets)
         self.log("train/loo_mse", error, prog_bar=True)
         if self.width is not None:
             self.log("train/width", self.width)
@@ -216,9 +217,14 @@ class Regression(Task):
         restore = self.codec.restore_inputs
         return restore(queries.cpu())[:, 0], restore(keys.cpu())[:, 0]
 
+    def _in_units(self, predicted: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions and targets in the units of the data, to be compared; see `scale_targets`."""
+        scale = self.codec.scale_targets
+        return scale(at_least_single(predicted)), scale(at_least_single(targets))
+
     def _update(self, split: str, batch: RegressionBatch, predicted: Tensor) -> None:
         metric = self.errors[f"{split}_mse"]
-        metric.update(self.codec.scale_targets(predicted), self.codec.scale_targets(batch.targets))  # type: ignore[operator]
+        metric.update(*self._in_units(predicted, batch.targets))  # type: ignore[operator]
         self.log(f"{split}/mse", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytorch_lightning as pl
+import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities import move_data_to_device
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+from torchmetrics import Metric
 
 from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
@@ -87,6 +89,20 @@ class Task(pl.LightningModule, ABC):
         self.training_loss = loss.detach()
         self.log("train/loss", self.training_loss, prog_bar=True, batch_size=examples)
 
+    def on_validation_start(self) -> None:
+        """Keep the sums of metrics out of half precision; see `_count_exactly`."""
+        self._count_exactly()
+
+    def on_test_start(self) -> None:
+        """Keep the sums of metrics out of half precision; see `_count_exactly`."""
+        self._count_exactly()
+
+    def _count_exactly(self) -> None:
+        """Let metrics count in float32 at least: the trainer converts them together with the model."""
+        for metric in self.modules():
+            if isinstance(metric, Metric):
+                metric.to(torch.promote_types(metric.dtype, torch.float32))  # whole numbers stay so
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the recipe, as plain values that load with `weights_only=True`."""
         checkpoint[RECIPE] = self.recipe
@@ -131,6 +147,11 @@ class Task(pl.LightningModule, ABC):
             for one in observations
         ]
         return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
+
+
+def at_least_single(values: Tensor) -> Tensor:
+    """Half precision as float32, in which the sum over a batch neither rounds nor overflows."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def check_label_smoothing(share: float) -> None:

@@ -61,7 +61,7 @@ def monte_carlo_loss(
     symbols = mask.sum()
     mean = likelihood.sum() / symbols
     if pooling.baseline == "moving_average":
-        pooling.average.lerp_(mean.detach(), 1 - pooling.decay)
+        pooling.average.lerp_(mean.detach().to(pooling.average.dtype), 1 - pooling.decay)
     return -((surrogate + pooling.entropy * entropy) * mask).sum() / symbols, -mean.detach()
 
 
