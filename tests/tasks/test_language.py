@@ -142,3 +142,15 @@ def test_of_a_long_text_the_beginning_is_shown() -> None:
     assert all(record.queries == ["<s>", *"ab" * (LIMIT // 2)][:LIMIT] for record in one.records)
     assert all(weights.shape == (2, LIMIT, LIMIT) for weights in one.weights.values())
     assert one.output.startswith("ab" * 50)
+
+
+def test_a_batch_without_a_finite_loss_is_not_left_out() -> None:
+    """It was, and the mean of the other batches stood for all: a broken model could be the best."""
+    task, batch = _task(), _batch()
+    task.log = lambda *args, **kwargs: None  # type: ignore[method-assign]
+    task.validation_step(batch, 0)
+    with torch.no_grad():
+        task.model.embedding.weight[6] = torch.nan
+    task.validation_step(batch, 1)
+    for name in ("validation_loss", "validation_perplexity"):
+        assert math.isnan(float(task.measures[name].compute()))  # type: ignore[operator]

@@ -5,13 +5,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchmetrics import MeanMetric
 
 from attention_lab.argument_checks import check_counts
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import LanguageBatch
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError
+from attention_lab.metrics.fractions import Fraction
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.special_symbols import EOS, PAD
@@ -27,8 +27,19 @@ LONGEST_TEXT = 1_000_000
 """The largest number of characters that these symbols may have."""
 
 
-class Perplexity(MeanMetric):
-    """`exp` of the mean cross entropy, with every token weighted equally."""
+class MeanLoss(Fraction):
+    """Mean cross entropy, with every token weighted equally; NaN if that of a batch is."""
+
+    higher_is_better = False
+
+    def update(self, loss: Tensor, tokens: Tensor) -> None:
+        """Count a batch with this mean loss and number of tokens."""
+        self.numerator += loss * tokens
+        self.denominator += tokens
+
+
+class Perplexity(MeanLoss):
+    """`exp` of the mean cross entropy."""
 
     def compute(self) -> Tensor:
         """The perplexity so far."""
@@ -80,7 +91,7 @@ class LanguageModeling(Task):
             {
                 f"{split}_{name}": metric()
                 for split in ("validation", "test")
-                for name, metric in (("loss", MeanMetric), ("perplexity", Perplexity))
+                for name, metric in (("loss", MeanLoss), ("perplexity", Perplexity))
             }
         )
 
