@@ -176,3 +176,5 @@ def test_the_decoder_reads_the_tags_whatever_their_order() -> None:
     torch.testing.assert_close(embedded, before, rtol=0, atol=1e-14)
     picked = model.select(model.start(SOURCE, LENGTHS), torch.tensor([1, 1, 0]))
     torch.testing.assert_close(picked.condition, condition[[1, 1, 0]])
+    padded = torch.nn.functional.pad(SOURCE, (0, 2), value=7)  # whatever is beyond a length
+    torch.testing.assert_close(model.encode(padded, LENGTHS).condition, condition, rtol=0, atol=1e-14)

@@ -9,6 +9,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.recurrent_cells import recurrent_layers
 from attention_lab.models.specs import Seq2SeqSpec
+from attention_lab.special_symbols import PAD
 
 
 def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
@@ -130,17 +131,19 @@ class RecurrentEncoder(nn.Module):
         embedded = self.embedding(source)
         own = None if self.residual is None else self.residual(self.dropout(embedded))
         x, finals = self.layers(embedded, lengths)
+        mask = lengths_mask(lengths, source.shape[1])
+        condition = self._condition(source, mask)
         if not self.has_annotations:
             summary = finals[-1].unsqueeze(1).expand_as(x)
             last = torch.arange(source.shape[1], device=source.device) == (lengths - 1).unsqueeze(-1)
-            return Encoded(summary, summary, last.unsqueeze(1), finals, self._condition(source))
-        mask = lengths_mask(lengths, source.shape[1])
-        return Encoded(x, x if own is None else x + own, mask, finals, self._condition(source))
+            return Encoded(summary, summary, last.unsqueeze(1), finals, condition)
+        return Encoded(x, x if own is None else x + own, mask, finals, condition)
 
-    def _condition(self, source: Tensor) -> Tensor | None:
+    def _condition(self, source: Tensor, mask: Tensor) -> Tensor | None:
         """The sum of the tags' embeddings; padding and letters have the zero vector."""
         if self.tags is None:
             return None
+        source = source.masked_fill(~mask.squeeze(1), PAD)
         summed: Tensor = self.tags((source - self.first_tag + 1).clamp_min(0)).sum(1)
         return summed
 
