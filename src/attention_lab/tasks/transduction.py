@@ -13,6 +13,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import SPECIALS
+from attention_lab.distributed import any_process
 from attention_lab.files.run_files import HEATMAPS
 from attention_lab.metrics import AlignmentMeasures, Nearest, SequenceErrorRate, TokenErrorRate, nearest
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
@@ -188,7 +189,8 @@ class Transduction(SequenceGeneration, Task):
 
     def _evaluate(self, batch: TransductionBatch, split: SplitName, beam_size: int) -> tuple[Tensor, Nearest]:
         """Log loss and metrics; returns the decoded outputs and their nearest references."""
-        aligned = bool((batch.alignment >= 0).any())
+        # In all processes or none, because they sum what they measure together.
+        aligned = any_process(bool((batch.alignment >= 0).any()), batch.alignment.device)
         if aligned:
             with recording(self.model, names=alignment_names(self.model)) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
@@ -226,8 +228,9 @@ class Transduction(SequenceGeneration, Task):
         centre = weights.centre(self.model.alignment)
         if centre is not None and alignment.dim() == 2:
             aligned = alignment >= 0
-            error = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned].mean()
-            self.log(f"{split}/window_error", error, batch_size=int(aligned.sum()), sync_dist=True)
+            errors = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned]
+            mean = errors.sum() / max(len(errors), 1)
+            self.log(f"{split}/window_error", mean, batch_size=len(errors), sync_dist=True)
 
     def on_validation_epoch_end(self) -> None:
         """Log how well the weights agree with the gold alignment."""
