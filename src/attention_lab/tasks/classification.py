@@ -109,7 +109,7 @@ class LabelPrediction(Task):
         loss = label_cross_entropy(logits, batch.labels)
         metric = self.accuracy[split]
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
-        self.log(f"{split}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
+        self.log_mean(f"{split}/loss", loss, len(batch.labels))
         self.log(f"{split}/accuracy", metric, prog_bar=split == "validation")  # type: ignore[arg-type]
         return logits
 

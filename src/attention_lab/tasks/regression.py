@@ -91,7 +91,7 @@ class Regression(Task):
         """Mean squared error."""
         predicted = self.model(batch.inputs, self._memorized(batch))
         loss = F.mse_loss(at_least_single(predicted), at_least_single(batch.targets))
-        self.log("validation/loss", loss, batch_size=len(batch.inputs), sync_dist=True)
+        self.log_mean("validation/loss", loss, len(batch.inputs))
         self._update("validation", batch, predicted)
 
     def test_step(self, batch: RegressionBatch, batch_idx: int) -> None:

@@ -19,6 +19,7 @@ from torchmetrics import Metric
 from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.distributed import process_count
 from attention_lab.errors import LabError
 from attention_lab.files.run_files import HEATMAPS, RECIPE
 from attention_lab.tasks.observation import Observation
@@ -88,6 +89,11 @@ class Task(pl.LightningModule, ABC):
         """Log the loss of a training step as `train/loss`, and keep it for the mean over the epoch."""
         self.training_loss = loss.detach()
         self.log("train/loss", self.training_loss, prog_bar=True, batch_size=examples)
+
+    def log_mean(self, name: str, value: Tensor, count: int) -> None:
+        """Log the mean of an epoch over all processes, of batches with this mean `value` and `count`."""
+        # Lightning divides the total by the number of processes and drops the remainder: here it leaves none.
+        self.log(name, value, batch_size=count * process_count(), sync_dist=True)
 
     def on_validation_start(self) -> None:
         """Keep the sums of metrics out of half precision; see `_count_exactly`."""

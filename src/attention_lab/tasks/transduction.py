@@ -199,7 +199,7 @@ class Transduction(SequenceGeneration, Task):
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
-        self.log(f"{split}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
+        self.log_mean(f"{split}/loss", loss, int(batch.target_lengths.sum()))
         outputs = self.decode(batch, beam_size)
         found = nearest(*comparable_ids(outputs, batch, self.codec.target.vocabulary))
         for name in ERRORS:
@@ -230,7 +230,7 @@ class Transduction(SequenceGeneration, Task):
             aligned = alignment >= 0
             errors = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned]
             mean = errors.sum() / max(len(errors), 1)
-            self.log(f"{split}/window_error", mean, batch_size=len(errors), sync_dist=True)
+            self.log_mean(f"{split}/window_error", mean, len(errors))
 
     def on_validation_epoch_end(self) -> None:
         """Log how well the weights agree with the gold alignment."""
