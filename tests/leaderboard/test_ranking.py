@@ -137,6 +137,27 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     assert other.shared._replace(seeds=[*"123456"]).named == "seeds 1, 2, 3, 4, 5, ..."
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_a_setting_that_is_better_on_the_common_seeds_is_not_worse(largest: bool) -> None:
+    sign = 1 if largest else -1
+    best = {1: 0.90, 2: 0.91, 3: 0.92, 4: 0.99, 5: 0.99}
+    other = {1: 0.93, 2: 0.94, 3: 0.9505}
+    cells = [
+        _cell(name, {seed: sign * at for seed, at in values.items()})
+        for name, values in (("best", best), ("other", other))
+    ]
+    block = _rank(*cells, largest=largest)
+    assert [row.verdict for row in block.rows] == ["best", "open"]
+    assert block.rows[1].versus is not None and block.rows[1].p < 0.001
+    assert summarize(block)[1:] == [
+        "not compared (better than the best on the seeds that both have): scoring=other",
+        f"scoring=other compared over seeds 1, 2, 3, which both have: {sign * 0.9402:.4f}, "
+        f"against {sign * 0.91:.4f} for the best",
+    ]
+    _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
+    assert "on seeds 1, 2, 3" in lines[1][4] and lines[1][5] == "< 0.001"
+
+
 def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:
     """Four equally good settings: calling the first one worse is the error that counts."""
     generator, lost = np.random.default_rng(0), 0

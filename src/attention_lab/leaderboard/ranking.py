@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
@@ -119,6 +119,9 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
     If the metric is an error rate and the runs kept their predictions, test examples are resampled too. The
     interval of a difference is cut to possible values: two accuracies differ by at most 1.
 
+    If the two have different seeds, a setting may have the worse mean and yet be better on the seeds that
+    both have, with such a p. Then it is not called worse, and its verdict is `open`.
+
     Args:
         settings: the settings, at least one.
         metric: the metric to compare.
@@ -139,7 +142,11 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
         if not math.isfinite(means[id(setting)]):
             rows.append(Ranked(setting, "open", why="diverged"))
             continue
-        rows.append(_compare_with_best(setting, best, metric, by_example, drawn, len(others)))
+        row = _compare_with_best(setting, best, metric, by_example, drawn, len(others))
+        # The means that order the settings may be over other seeds than the difference.
+        if row.versus is not None and row.verdict == "worse" and (row.versus.mean > 0) == largest:
+            row = replace(row, verdict="open", why="better than the best on the seeds that both have")
+        rows.append(row)
     return Block(options, metric, largest, rows)
 
 
@@ -218,18 +225,18 @@ def _statements(block: Block) -> list[str]:
     best = block.rows[0]
     direction = "highest" if block.largest else "lowest"
     parts = [f"best by {metric_name(block.metric)} ({direction}): {block.describe(best)}"]
-    tied, worse = block.named("tied"), block.named("worse")
+    tied, worse, left = block.named("tied"), block.named("worse"), block.named("open")
     if tied:
         parts.append(f"not distinguishable from it at 95%: {_list(tied, block)}")
     if worse:
         parts.append(f"worse: {_list(worse, block)}")
-    if left := block.named("open"):
+    if left:
         reasons = dict.fromkeys(row.why for row in left)
         parts += [
             f"not compared ({why}): {_list([row for row in left if row.why == why], block)}"
             for why in reasons
         ]
-    for row in (*tied, *worse):
+    for row in (*tied, *worse, *left):
         if row.shared is not None:
             parts.append(
                 f"{block.describe(row)} compared over {row.shared.named}, which both have: "
