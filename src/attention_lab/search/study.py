@@ -105,6 +105,8 @@ class SharedStudy:
             )
             if [one.name.lower() for one in self.study.directions] != [options.get("direction", "minimize")]:
                 raise ValueError("it has a different direction")
+            if self.study.get_trials(deepcopy=False):
+                self.study.sampler.reseed_rng()  # a seed would propose the first trials' values again
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Check that the options are those the study started with; otherwise values are not comparable.
