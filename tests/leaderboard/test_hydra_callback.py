@@ -103,6 +103,10 @@ def test_the_headline_is_that_of_the_monitored_metric() -> None:
     assert headlines([_job(0, {f"test/{letter}": 1.0 for letter in "fedcba"})])[-1] == "test/d"
     assert headlines([_job(0, {"test/loss": 1.0, "fit/seconds": 1.0})]) == ["test/loss"]
     assert headlines([_job(0, {"error": 1.0})]) == ["error"]
+    untested = {"fit/seconds": 1.0, "parameters": 9.0, "train/loss": 2.0, "validation/loss": 2.0}
+    validated = untested | {"validation/f1": 0.5}
+    assert headlines([_job(0, validated, monitor__metric="validation/f1")])[0] == "validation/f1"
+    assert headlines([_job(0, validated)])[:2] == ["validation/f1", "validation/loss"]
 
 
 def test_numbers() -> None:

@@ -259,6 +259,7 @@ def test_a_damaged_table_is_no_table(text: str, tmp_path: Path) -> None:
 def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:
     job = Job(Path(), {}, {}, {"monitor": {"metric": "validation/mystery", "mode": "max"}}, {}, None)
     assert higher_is_better("test/mystery", [job]) and not higher_is_better("test/other", [job])
+    assert higher_is_better("validation/mystery", [job])  # a picture or a ranking may show it
     odd = replace(job, config={"monitor": {"metric": "validation/accuracy", "mode": "best"}})
     assert higher_is_better("test/accuracy", [odd])
     for name in ("test/accuracy", "test/alignment_mass/head_2", "fit/steps_per_second"):
@@ -293,6 +294,19 @@ def test_a_value_written_in_two_ways_is_one(known: bool, expected: list[str]) ->
     config = {"optimizer": {"lr": 0.001}} if known else {}
     jobs = [Job(Path(text), {"optimizer.lr": text}, {}, config, {}, None) for text in ("1e-3", "0.001")]
     assert varied_options(jobs) == expected
+
+
+def test_a_number_without_and_with_a_point_is_one_value() -> None:
+    """As in model.dropout=0 beside a default of 0.0; true is not the number 1, nor is "1"."""
+    config = {"task": {"a": 0.0}, "model": {"b": 1}}
+    same = {"task": {"a": 0}, "model": {"b": 1.0}}
+    jobs = [Job(Path(str(n)), {}, {}, one, {}, None, str(n)) for n, one in enumerate((config, same))]
+    assert varied_options(jobs) == [] and len(group_runs(jobs, ["task.a", "model.b"])) == 1
+    for other in (True, "one", 1.5, None):
+        different = replace(jobs[1], config={**same, "model": {"b": other}})
+        assert varied_options([jobs[0], different]) == ["model.b"]
+    batches = [replace(jobs[0], config={"trainer": {"limit_train_batches": some}}) for some in (1, 1.0)]
+    assert varied_options(batches) == ["trainer.limit_train_batches"]  # one batch, and all
 
 
 def test_settings_are_named_by_what_tells_them_apart() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attention_lab.commandline.overrides import as_text
+from attention_lab.commandline.overrides import as_text, part_of
 from attention_lab.config_parts import COMPARED, MECHANISM, SEED
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
@@ -157,27 +157,38 @@ def telling_options(found: Sequence[Setting]) -> list[str]:
 
 def _given_value(job: Job, key: str) -> str:
     value = job.value(key)
-    return str(job.overrides.get(key) if value is None and job.uses(key) else value)
+    return _text(key, job.overrides.get(key) if value is None and job.uses(key) else value)
+
+
+def _text(key: str, value: Any) -> str:
+    """A value as text by which runs are grouped: 0 and 0.0 are the same, as in model.dropout=0.
+
+    In a trainer they are not: limit_train_batches=1 is one batch, and 1.0 is all of them.
+    """
+    whole = isinstance(value, float) and value.is_integer() and part_of(key) != "trainer"
+    return str(int(value) if whole else value)
 
 
 def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
     """The jobs grouped by their values of `keys`, in order of first appearance."""
     found: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
-        found.setdefault(tuple(str(job.value(key)) for key in keys), []).append(job)
+        found.setdefault(tuple(_text(key, job.value(key)) for key in keys), []).append(job)
     return [Setting({key: group[0].value(key) for key in keys}, group) for group in found.values()]
 
 
 def headlines(jobs: Sequence[Job]) -> list[str]:
-    """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics.
+    """The test metrics by which jobs are compared, the monitored one first, without those of single heads.
 
-    Metrics of single heads are left out.
+    Without a test, these are metrics of the validation, or else any.
     """
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
     kept = [name for name in tested if name != "test/loss" and not is_interval_end(name, tested)]
-    names = [name for name in kept if not HEAD.search(name)] or tested or known
-    monitored = {_tested(job.value("monitor.metric")) for job in jobs}
+    validated = [name for name in known if name.startswith("validation/") and not HEAD.search(name)]
+    names = [name for name in kept if not HEAD.search(name)] or tested or validated or known
+    given = {str(job.value("monitor.metric")) for job in jobs}
+    monitored = {*given, *map(_tested, given)}
     last = ("test/alignment", "test/monotonicity")
     ordered = sorted(names, key=lambda name: (name not in monitored, name.startswith(last), name))
     return ordered[:MOST_METRICS]
@@ -186,7 +197,8 @@ def headlines(jobs: Sequence[Job]) -> list[str]:
 def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:
     """Whether higher is better: by `monitor.mode` of a run that monitors it, otherwise by its name."""
     for job in jobs:
-        if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
+        monitored = job.value("monitor.metric")
+        if metric in (monitored, _tested(monitored)) and job.value("monitor.mode") in ("min", "max"):
             return bool(job.value("monitor.mode") == "max")
     return _without_head(metric).endswith(HIGHER_IS_BETTER)
 
