@@ -68,12 +68,34 @@ def test_without_errors_the_upper_end_is_that_of_the_exact_binomial_interval(lev
     assert bootstrap_interval(np.zeros_like(lengths), lengths, level=level) == pytest.approx(found)
 
 
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_with_errors_only_the_lower_end_is_that_of_the_exact_binomial_interval(level: float) -> None:
+    exact = stats.binomtest(150, 150).proportion_ci(level, method="exact")
+    every = np.ones(150, dtype=np.int64)
+    assert bootstrap_interval(every, every, level=level) == pytest.approx((exact.low, 1.0))
+    lengths = np.arange(152) * (np.arange(152) != 7)
+    assert bootstrap_interval(lengths, lengths, level=level) == pytest.approx((exact.low, 1.0))
+    # more edits than symbols, or none in an example, and the resamples tell
+    assert bootstrap_interval(lengths + (lengths > 9), lengths, level=level).low > 1
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.98])
+def test_the_interval_of_a_fraction_holds_the_truth_19_times_in_20(rate: float) -> None:
+    chances = stats.binom.pmf(np.arange(51), 50, rate)
+    covered = 0.0
+    for errors in np.flatnonzero(chances > 1e-6):
+        wrong = (np.arange(50) < errors).astype(np.int64)
+        low, high = bootstrap_interval(wrong, np.ones_like(wrong), resamples=2000)
+        covered += chances[errors] * (low <= rate <= high)
+    assert covered > 0.945
+
+
 def test_the_least_cases() -> None:
     none = np.array([], dtype=np.int64)
     assert all(map(math.isnan, bootstrap_interval(none, none)))
     assert all(map(math.isnan, bootstrap_interval(np.array([2]), np.array([0]))))
     assert bootstrap_interval(np.array([1]), np.array([4])) == (0.25, 0.25)
-    assert bootstrap_interval(np.array([1]), np.array([1])) == (1.0, 1.0)
+    assert bootstrap_interval(np.array([1]), np.array([1])) == pytest.approx((0.025, 1.0))
     # A resample without any symbol has no rate: what is left is 3 / 4 or the like, never infinite.
     found = bootstrap_interval(np.array([3, 1]), np.array([4, 0]))
     assert found.low == 0.75

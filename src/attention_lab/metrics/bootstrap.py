@@ -42,7 +42,8 @@ def bootstrap_interval(
 
     (Clopper & Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
     binomial"), 0.0243 for n = 150 and a level of 0.95. It bounds the share of examples with errors, and hence
-    also the ratio, if wrong examples are as long as others and have at most one error per symbol.
+    also the ratio, if wrong examples are as long as others and have at most one error per symbol. If every
+    example has as many errors as symbols, every resample is 1, and the lower end is `1 - u`.
 
     Args:
         numerators: one for each example, such as its edits.
@@ -62,7 +63,10 @@ def bootstrap_interval(
     sums = sums[sums[:, 1] > 0]
     if not len(sums):
         return Interval(np.nan, np.nan)
+    least = float(((1 - level) / 2) ** (1 / np.count_nonzero(denominators)))
     if not sums[:, 0].any():
-        return Interval(0.0, float(1 - ((1 - level) / 2) ** (1 / np.count_nonzero(denominators))))
+        return Interval(0.0, 1 - least)
+    if (pairs[:, 0] == pairs[:, 1]).all():
+        return Interval(least, 1.0)
     low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
