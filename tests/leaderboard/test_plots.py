@@ -117,6 +117,13 @@ def test_categories_keep_their_order() -> None:
     assert draw_axes(cells, View("scoring", "y"), "Title").startswith(b"\x89PNG")
 
 
+def test_the_note_says_over_how_many_seeds_the_means_are() -> None:
+    runs = [{"y": 1.0}, {"y": 2.0}, {"y": 4.0}]
+    cells = [setting({"size": size}, *runs[:count]) for size, count in enumerate((3, 2, 0))]
+    _, note = axes_panel(cells, View("size", "y"))
+    assert note == "mean and 95% interval over 2 to 3 seeds"
+
+
 def test_bubbles_of_one_group_are_joined() -> None:
     speeds = {("linear", 10): 9.0, ("linear", 20): 8.0, ("band", 10): 7.0}
     found = [

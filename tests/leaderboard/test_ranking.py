@@ -76,6 +76,7 @@ def test_where_less_is_better_the_order_turns() -> None:
         ({7: 0.8, 8: 0.7}, "no common seed"),
         ({1: 0.8}, "needs two common seeds"),
         ({1: math.nan, 2: 0.5}, "diverged"),
+        ({}, "no value"),
     ],
 )
 def test_what_cannot_be_compared_says_why(values: dict[int, float], why: str) -> None:

@@ -104,8 +104,9 @@ def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles
             str(value) for key, value in setting.options.items() if key == group or (not joined and key != x)
         ]
         lines.setdefault(" · ".join(named), []).append(setting)
-    most = max(len(setting.values(y)) for setting in settings)
-    note = f"mean and 95% interval over {most} seeds" if most > 1 else "one run each"
+    counts = sorted({len(setting.values(y)) for setting in settings if setting.values(y)} or {0})
+    seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    note = f"mean and 95% interval over {seeds} seeds" if counts[-1] > 1 else "one run each"
     if not bubbles:
         return _lines(lines, x, y), note
     if joined:

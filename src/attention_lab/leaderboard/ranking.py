@@ -131,16 +131,15 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
     means = {id(setting): setting.estimate(metric).mean for setting in settings}
     ordered = sorted(settings, key=lambda setting: _sort_key(means[id(setting)], largest))
     if not math.isfinite(means[id(ordered[0])]):
-        return Block(
-            options, metric, largest, [Ranked(setting, "open", why="no value") for setting in ordered]
-        )
+        rows = [Ranked(setting, "open", why=_why_no_mean(setting, metric)) for setting in ordered]
+        return Block(options, metric, largest, rows)
     best, *others = ordered
     by_example = _read_by_example([job for setting in settings for job in setting.jobs], metric)
     drawn = _resampled_rates(by_example)
     rows = [Ranked(best, "best")]
     for setting in others:
         if not math.isfinite(means[id(setting)]):
-            rows.append(Ranked(setting, "open", why="diverged"))
+            rows.append(Ranked(setting, "open", why=_why_no_mean(setting, metric)))
             continue
         row = _compare_with_best(setting, best, metric, by_example, drawn, len(others))
         # The means that order the settings may be over other seeds than the difference.
@@ -148,6 +147,10 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
             row = replace(row, verdict="open", why="better than the best on the seeds that both have")
         rows.append(row)
     return Block(options, metric, largest, rows)
+
+
+def _why_no_mean(setting: Setting, metric: str) -> str:
+    return "diverged" if setting.values(metric) else "no value"
 
 
 def _compare_with_best(
