@@ -128,7 +128,8 @@ class HardGradients:
         check_list("samples", samples, least=1, whole=True)
         check_list("temperatures", temperatures, above=0)
         self.keys, self.size, self.repetitions = keys, size, repetitions
-        self.samples, self.decay, self.entropy, self.temperatures = samples, decay, entropy, temperatures
+        self.samples, self.decay, self.entropy = samples, decay, entropy
+        self.temperatures = sorted(temperatures)  # a criterion names the warmest
 
     def run(self, seed: int) -> Finding:
         """Compute many estimates with each estimator."""

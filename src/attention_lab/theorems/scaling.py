@@ -62,7 +62,7 @@ class Scaling:
             raise LabError(f"theorem.sizes={list(sizes)}: give two sizes or more, each at least 1")
         if keys < 2 or draws < 2:
             raise LabError(f"theorem.keys={keys}, theorem.draws={draws}: each must be at least 2")
-        self.sizes, self.keys, self.draws = sizes, keys, draws
+        self.sizes, self.keys, self.draws = sorted(sizes), keys, draws  # criteria name the largest size
         self.plain, self.scaled = plain, scaled
 
     def run(self, seed: int) -> Finding:
