@@ -98,6 +98,18 @@ def test_seeds_that_change_nothing_say_so() -> None:
     assert len(summarize(_rank(_cell("good", GOOD), _cell("bad", {1: 0.5, 2: 0.5, 3: 0.5})))) == 2
 
 
+def test_differences_that_only_rounding_tells_apart_are_the_same() -> None:
+    """Metrics are float32: 0.93 - 0.92 and 0.91 - 0.90 differ in the eighth digit."""
+    values = ({1: 0.93, 2: 0.91}, {1: 0.92, 2: 0.90})
+    rounded = [{seed: float(np.float32(at)) for seed, at in one.items()} for one in values]
+    block = _rank(_cell("good", rounded[0]), _cell("bad", rounded[1]))
+    assert summarize(block)[-1] == "all seeds give the same difference, so this holds only for these data"
+    versus = block.rows[1].versus
+    assert versus is not None and versus.low == versus.high == pytest.approx(-0.01, abs=1e-7)
+    rounded[0][1] += 1e-6
+    assert len(summarize(_rank(_cell("good", rounded[0]), _cell("bad", rounded[1])))) == 2
+
+
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_two_seeds_are_few(seeds: int) -> None:
     good, bad = (dict(list(values.items())[:seeds]) for values in (GOOD, BAD))

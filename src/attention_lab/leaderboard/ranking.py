@@ -18,6 +18,7 @@ from attention_lab.text_tables import metric_name, number
 
 Verdict = Literal["best", "tied", "worse", "open"]
 """How a setting compares with the best: `tied` if not distinguishable from it, `open` if not comparable."""
+_ROUNDING = 2.0**-22  # metrics are float32, and two of them are subtracted
 _NAMED = 5  # largest number of seeds that are named
 _LISTED = 10  # largest number of settings named in one statement
 
@@ -172,7 +173,7 @@ def _compare_with_best(
     resampled = None
     if all(id(job) in drawn for pair in pairs for jobs in pair for job in jobs):
         resampled = np.mean([_rates(jobs, drawn) - _rates(its, drawn) for jobs, its in pairs], axis=0)
-    versus = compare([own[seed] - others[seed] for seed in seeds], resampled)
+    versus = compare(_differences([own[seed] for seed in seeds], [others[seed] for seed in seeds]), resampled)
     low, high = bounds(metric)
     versus = versus._replace(low=max(versus.low, low - high), high=min(versus.high, high - low))
     if math.isnan(versus.p):
@@ -182,6 +183,13 @@ def _compare_with_best(
     if len(seeds) < max(len(own), len(others)):
         shared = Shared(seeds, fmean(own[seed] for seed in seeds), fmean(others[seed] for seed in seeds))
     return Ranked(setting, "worse" if p < 1 - LEVEL else "tied", versus, p, shared=shared)
+
+
+def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:
+    """The paired differences; if only the rounding of float32 tells them apart, their mean for all."""
+    found = [one - other for one, other in zip(values, others, strict=True)]
+    rounding = _ROUNDING * max(map(abs, (*values, *others)))
+    return [fmean(found)] * len(found) if max(found) - min(found) <= rounding else found
 
 
 def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
