@@ -331,3 +331,15 @@ def test_settings_are_named_by_what_tells_them_apart() -> None:
     assert distinguishing_options(found[:2]) == ["scoring"]
     assert found[0].describe(["same", "lr"]) == "lr=1 same=null"
     assert distinguishing_options(found[:1]) == [] and found[0].describe([]) == "all runs"
+
+
+def test_the_best_of_very_many_settings_is_better_than_those_that_are_far_worse(tmp_path: Path) -> None:
+    """Even if no resample of the examples puts them first."""
+    few, many = [0, 1] * 20, [1, 2, 3, 4] * 10
+    jobs = _jobs(tmp_path, {"good": [few], "bad": [many]})
+    found = group_runs(jobs, varied_options(jobs))
+    others = [
+        Setting({"scoring": str(n)}, [replace(jobs[1], choices={"scoring": str(n)})]) for n in range(300)
+    ]
+    block = rank([found[0], *others], RATE, False, {})
+    assert [row.verdict for row in block.rows] == ["best"] + ["worse"] * 300

@@ -92,6 +92,19 @@ def test_where_examples_do_not_matter_it_is_student_s_t_test(differences: list[f
 def test_p_over_resamples_worked_out_by_hand() -> None:
     assert compare([0.1], np.array([-0.1] + [0.1] * 8)).p == pytest.approx(2 * (1 + 1) / (9 + 1))
     assert compare([0.0], np.zeros(9)).p == 1.0
+    assert compare([0.1], np.array([0.1, 0.2] * 5)).p == pytest.approx(2 * stats.norm.sf(3))
+    assert compare([0.1], np.full(9, 0.1)).p == 0.0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_p_may_be_smaller_than_the_share_of_one_resample(sign: int) -> None:
+    """It is multiplied by the number of comparisons: nothing would be worse than the best of 300 settings."""
+    differences = [0.200, 0.205, 0.195, 0.201, 0.199, 0.202]
+    student = compare([sign * one for one in differences])
+    found = compare([sign * one for one in differences], np.full(1000, student.mean))
+    assert found.p == pytest.approx(student.p, rel=1e-6) and found.p < 1e-6
+    drawn = sign * np.random.default_rng(0).normal(0.4, 0.05, 1000)
+    assert compare([sign * 0.4], drawn).p == pytest.approx(2 * stats.norm.sf(8), rel=5)
 
 
 def test_a_setting_that_errs_wherever_the_other_does_and_elsewhere_is_never_better() -> None:

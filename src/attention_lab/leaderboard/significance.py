@@ -88,9 +88,13 @@ def compare(differences: Sequence[float], resampled: Array | None = None) -> Dif
         e_r = m_r + t_r s / sqrt(n),   t_r ~ Student_{n-1}
 
     The interval's ends are the quantiles 0.025 and 0.975 of e, and p is twice the smaller of the shares of
-    resamples on either side of zero. Unlike the examples, seeds are not drawn with replacement: with three
-    seeds, that would give two thirds of their variance, and normal rather than Student's quantiles. With one
-    seed, there is no second term: the result is Koehn's and holds only for these two trained models.
+    resamples on either side of zero. If all are on one side, it is the probability of the other side under
+    Student's distribution around each m_r, or without s under a normal distribution with the mean and
+    deviation of m_r: a limit of one resample would be too high once p is multiplied by many comparisons.
+
+    Unlike the examples, seeds are not drawn with replacement: with three seeds, that would give two thirds of
+    their variance, and normal rather than Student's quantiles. With one seed, there is no second term: the
+    result is Koehn's and holds only for these two trained models.
 
     Args:
         differences: one for each seed.
@@ -107,16 +111,28 @@ def compare(differences: Sequence[float], resampled: Array | None = None) -> Dif
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
         p = 2 * float(stdtr(n - 1, -abs(middle) / error)) if error else float(middle == 0)
         return Difference(n, middle, middle - half, middle + half, p, False)
-    drawn = resampled[np.isfinite(resampled)]
+    means = drawn = resampled[np.isfinite(resampled)]
     if not len(drawn):
         return nothing
     if error:
         # A fixed seed, so that the same numbers have the same interval.
-        drawn = drawn + error * np.random.default_rng(0).standard_t(n - 1, len(drawn))
+        drawn = means + error * np.random.default_rng(0).standard_t(n - 1, len(means))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (side + 1) / (len(drawn) + 1))
+    if not side:
+        p = min(p, 2 * _share_beyond(means * np.sign(drawn[0]), error, n))
     return Difference(n, middle, float(low), float(high), p, True)
+
+
+def _share_beyond(means: Array, error: float, n: int) -> float:
+    """The probability of values below 0, around means on resamples that are above; see `compare`."""
+    from scipy.special import ndtr, stdtr
+
+    if error:
+        return float(np.mean(stdtr(n - 1, -means / error)))
+    spread = float(means.std())
+    return float(ndtr(-means.mean() / spread)) if spread else 0.0
 
 
 def resample(
