@@ -39,7 +39,10 @@ def test_what_is_lost_counts_with_its_interval_over_seeds(monkeypatch: pytest.Mo
     few, unknown = "0.51 (0.38 to 0.64)", "0.50 (0.00 to 1.00)"
     assert found.rows[-2] == ["first 1 read", all_right, few, all_right, unknown]
     assert found.rows[-1] == ["last 1 read", *[all_right] * 4]
-    assert "backwards, without attention: the earlier a symbol was read" in found.notes[1]
+    assert (
+        "backwards, without attention: the first symbols read are lost more often than the last"
+        in found.notes[1]
+    )
     assert "forwards, without attention: no significant difference" in found.notes[2]
 
 

@@ -266,7 +266,7 @@ def mean_interval(values: Sequence[float]) -> MeanInterval:
 def _early_or_late(order: str, fall: MeanInterval) -> str:
     """Whether the first symbols read are lost more often than the last, without attention."""
     if fall.mean - fall.half > 0:
-        verdict = "the earlier a symbol was read, the more often it is lost"
+        verdict = "the first symbols read are lost more often than the last"
     elif fall.mean + fall.half < 0:
         verdict = "the first symbols read are retained better than the last"
     else:
