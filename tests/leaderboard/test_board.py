@@ -11,6 +11,7 @@ from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
 from attention_lab.files.run_files import ERROR, PRUNED
+from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
 from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import find_runs, read_job
@@ -171,6 +172,31 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
         f"data={name}" for name in ("copy", "copy", "reverse", "reverse", *["digits"] * 2)
     ]
     assert "## data=reverse" in (tmp_path / "runs" / "leaderboard.md").read_text()
+
+
+def test_files_of_ones_own_are_different_data(tmp_path: Path) -> None:
+    for name, rate in (("easy", 0.1), ("hard", 0.5)):
+        for scoring, more in (("dot", 0.0), ("general", 0.02)):
+            for seed in (1, 2):
+                make_run(
+                    tmp_path / f"{name}_{scoring}_{seed}",
+                    {"test/perplexity": 1 + rate + more + seed / 1000},
+                    seed=seed,
+                    choices={"data": "text", "scoring": scoring},
+                    options={"data": {"file": f"{name}.txt", "train_size": 3}},
+                )
+    found = compare_runs(find_runs([tmp_path]), View(), tmp_path)
+    assert [section.name for section in found.sections] == [
+        f"data=text data.file={name}.txt" for name in ("easy", "hard")
+    ]
+    assert all(
+        section.summaries[0] == "best by perplexity (lowest): scoring=dot" for section in found.sections
+    )
+    along = compare_runs(find_runs([tmp_path]), View(x="data.file", y="test/perplexity"), tmp_path)
+    (section,) = along.sections
+    assert [block.options for block in section.blocks] == [
+        {"data.file": f"{name}.txt"} for name in ("easy", "hard")
+    ]
 
 
 @pytest.mark.long

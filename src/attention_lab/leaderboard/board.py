@@ -106,7 +106,7 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
         for job in jobs
         if job.error
     ]
-    return Comparison(done, [make_section(name, group, view) for name, group in by_data(done)], failed)
+    return Comparison(done, [make_section(name, group, view) for name, group in by_data(done, view)], failed)
 
 
 def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> Comparison:
@@ -132,9 +132,13 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     return found
 
 
-def by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
-    """Group the runs by the data they were tested on, with its name (empty if there is only one)."""
-    tested = dict.fromkeys(key for job in jobs for key in job.options if key.startswith("data.test"))
+def by_data(jobs: Sequence[Job], view: View) -> list[tuple[str, list[Job]]]:
+    """Group the runs by the data they were tested on, with its name (empty if there is only one).
+
+    Different files of one's own are different data, unless they are the x axis of `view`.
+    """
+    options = dict.fromkeys(key for job in jobs for key in job.options)
+    tested = [key for key in options if key.startswith("data.test") or (key == "data.file" and key != view.x)]
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
     found = group_runs(jobs, keys)
     # Leave out options that these runs' data does not have.
@@ -197,7 +201,7 @@ def _draw(
         pictures.append(f"{NAME}.{kind}")
     if view.x is None or view.y is None or not done:
         return pictures
-    groups = [jobs for _, jobs in by_data(done)]
+    groups = [jobs for _, jobs in by_data(done, view)]
     for section, jobs, name in zip(sections, groups, _plot_names(sections, kind), strict=True):
         rows = group_runs(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))

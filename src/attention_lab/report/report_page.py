@@ -53,14 +53,13 @@ def report(config: DictConfig) -> None:
     given = given_folders(config)
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
-    names, order = _names(jobs), headlines(jobs)
-    rows = zip(jobs, names, _settings(jobs), _data(jobs), strict=True)
+    names, order, view = _names(jobs), headlines(jobs), choose_view(given)
+    rows = zip(jobs, names, _settings(jobs), _data(jobs, view), strict=True)
     for folder in folders:
         check_own_files(folder)
     check_logs(map(event_folder, folders))
     runs = [replace(_read(job, name, order), setting=setting, data=data) for job, name, setting, data in rows]
     target = output_folder(given)
-    view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
     write_atomically(target / FILE, page)
     print(console_message("Report", f"{target / FILE} ({len(page) / 1e6:.1f} MB)"))
@@ -124,9 +123,9 @@ def _setting_name(setting: Setting) -> str:
     return setting.describe([key for key in setting.options if key in {*job.choices, *job.options}])
 
 
-def _data(jobs: Sequence[Job]) -> list[str]:
+def _data(jobs: Sequence[Job], view: View) -> list[str]:
     """The name of each run's data, as in the comparison; empty if all runs were tested on the same."""
-    names = {id(job): name for name, group in by_data(jobs) for job in group}
+    names = {id(job): name for name, group in by_data(jobs, view) for job in group}
     return [names[id(job)] for job in jobs]
 
 
