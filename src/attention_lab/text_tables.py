@@ -29,9 +29,14 @@ _QUOTES = "\"'`"
 
 
 def number(value: float) -> str:
-    """A number with four significant digits, or all digits before the decimal point if they are more."""
+    """A number with four significant digits, or all digits before the decimal point if they are more.
+
+    A number just below 1, such as an accuracy, has up to six, so that it does not look like 1.
+    """
     if abs(value) >= 1000 or (value.is_integer() and value > 1):
         return f"{value:,.0f}"
+    if 0.9999 < value < 1:
+        return next((text for digits in (5, 6) if (text := f"{value:.{digits}f}") < "1"), "1.000")
     return f"{value:#.4g}".removesuffix(".")
 
 
@@ -46,9 +51,22 @@ def numbers_like(value: float, *others: float) -> list[str]:
     return [f"{one:,.{decimals}f}" for one in others]
 
 
+def interval_like(value: float, *ends: float) -> list[str]:
+    """The ends of a value's interval with its decimals, or up to three more if one would look like it."""
+    shown = numbers_like(value, *ends)
+    decimals = len(shown[0].partition(".")[2])
+    if "e" in number(value) or not decimals:
+        return shown
+    for more in range(4):
+        texts = [f"{end:,.{decimals + more}f}" for end in (value, *ends)]
+        if all(text != texts[0] or end == value for text, end in zip(texts[1:], ends, strict=True)):
+            return texts[1:]
+    return shown
+
+
 def with_interval(value: float, low: float, high: float) -> str:
-    """A value as `number` writes it, and its interval with the same number of decimals."""
-    return f"{number(value)} [{', '.join(numbers_like(value, low, high))}]"
+    """A value as `number` writes it, and its interval; see `interval_like`."""
+    return f"{number(value)} [{', '.join(interval_like(value, low, high))}]"
 
 
 def metric_name(name: str) -> str:

@@ -18,6 +18,7 @@ from attention_lab.leaderboard.settings import COSTS, MOST_NAMED, Setting, telli
 from attention_lab.runs.results import COUNTS
 from attention_lab.text_tables import (
     csv_text,
+    interval_like,
     markdown_table,
     markdown_text,
     metric_name,
@@ -123,7 +124,7 @@ def _mean(setting: Setting, metric: str, *, bare: bool = False) -> str:
 
 
 def _range(mean: float, low: float, high: float) -> str:
-    return "" if math.isnan(low) else " to ".join(numbers_like(mean, low, high))
+    return "" if math.isnan(low) else " to ".join(interval_like(mean, low, high))
 
 
 def _against(row: Ranked, mean: float) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from attention_lab.leaderboard import board
 from attention_lab.leaderboard.settings import HEAD
 from attention_lab.leaderboard.tables import INTERVAL, Section, tabulate
 from attention_lab.report.html_file import Comparison, Result, Table
-from attention_lab.text_tables import INTERVAL_ENDS, is_interval_end, metric_name, number, numbers_like
+from attention_lab.text_tables import INTERVAL_ENDS, interval_like, is_interval_end, metric_name, number
 
 _LINKED = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")
 
@@ -28,7 +28,7 @@ def _result(name: str, metrics: Mapping[str, float], kind: str) -> Result:
     value = metrics[name]
     low, high = (metrics.get(name + end, math.nan) for end in INTERVAL_ENDS)
     known = math.isfinite(value) and math.isfinite(low) and math.isfinite(high)
-    interval = " to ".join(numbers_like(value, low, high)) if known else ""
+    interval = " to ".join(interval_like(value, low, high)) if known else ""
     shown = number(value) if math.isfinite(value) else "not finite"
     return Result(name, metric_name(name), shown, interval, kind)
 
