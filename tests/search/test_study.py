@@ -43,7 +43,7 @@ def test_the_file_of_a_study_is_closed_after_each_use(tmp_path: Path) -> None:
     assert study.trials == [] and str(tmp_path / "study.db") not in opened
 
 
-def _join(folder: Path, wanted: int = 3, seed: int | None = None) -> SharedStudy:
+def _join(folder: Path, wanted: int = 3) -> SharedStudy:
     """Open the study as one more process would."""
     return SharedStudy(
         name="study",
@@ -52,23 +52,9 @@ def _join(folder: Path, wanted: int = 3, seed: int | None = None) -> SharedStudy
         wanted=wanted,
         heartbeat=60,
         distributions={"x": FloatDistribution(0.0, 1.0)},
-        sampler=optuna.samplers.RandomSampler(seed),
+        sampler=optuna.samplers.RandomSampler(),
         pruner=optuna.pruners.NopPruner(),
     )
-
-
-def test_a_seed_repeats_a_study_but_not_its_trials_when_it_is_continued(tmp_path: Path) -> None:
-    def tried(folder: Path, *wanted: int) -> list[float]:
-        for number in wanted:
-            study = _join(folder, number, seed=1)
-            while study.run_one(lambda trial: Result("complete", trial.params["x"])):
-                pass
-        return [trial.params["x"] for trial in study.trials()]
-
-    unbroken = tried(tmp_path / "unbroken", 6)
-    assert unbroken == tried(tmp_path / "again", 6)
-    continued = tried(tmp_path / "continued", 3, 6)
-    assert continued[:3] == unbroken[:3] and len({*continued}) == 6
 
 
 @pytest.mark.parametrize(
@@ -264,7 +250,7 @@ from attention_lab.search.storage import storage_url  # noqa: E402
 folder = Path(sys.argv[1])
 study = SharedStudy(
     name="study", url=storage_url(None, folder), folder=folder, wanted=6, heartbeat=1,
-    distributions={"x": FloatDistribution(0.0, 1.0)}, sampler=optuna.samplers.RandomSampler(seed),
+    distributions={"x": FloatDistribution(0.0, 1.0)}, sampler=optuna.samplers.RandomSampler(),
 )
 
 def job(trial):

@@ -89,12 +89,6 @@ def test_a_seed_gives_the_same_numbers_again(findings: dict[str, Finding], name:
     assert torch.rand(1) == expected, "random numbers outside of it are left alone"
 
 
-def test_sizes_and_temperatures_may_be_in_any_order(findings: dict[str, Finding]) -> None:
-    assert Scaling(sizes=(256, 4, 64), draws=300).run(1).rows == findings["scaling"].rows
-    again = HardGradients(repetitions=10000, samples=(1, 4), temperatures=(2.0, 0.5)).run(1)
-    assert again.rows == findings["gradients"].rows and again.holds
-
-
 def test_blurred_heads_are_no_convolution() -> None:
     assert not ConvolutionEquivalence(kernels=(3,), grid=(5, 4), sweep=(1, 2), sharpness=4.0).run(1).holds
 
