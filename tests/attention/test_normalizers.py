@@ -9,6 +9,7 @@ import torch
 from counted_operators import Operators
 from hypothesis import given
 from hypothesis import strategies as st
+from mechanisms import NORMALIZERS
 from torch import nn
 
 from attention_lab.attention import (
@@ -276,3 +277,10 @@ def test_scores_are_copied_for_empty_rows_only_where_there_are_some() -> None:
     mask[1] = False
     assert torch.equal(masked_softmax(scores, mask)[0], weights[0])
     assert not masked_softmax(scores, mask)[1].any()
+
+
+@pytest.mark.parametrize("name", sorted(NORMALIZERS))
+def test_without_keys_the_weights_still_have_the_shape_of_scores_mask_and_temperature(name: str) -> None:
+    scores, mask = torch.randn(4, 0).half(), torch.ones(3, 1, 1, 0, dtype=torch.bool)
+    weights = NORMALIZERS[name](temperature=nn.Parameter(torch.ones(2, 1, 1)))(scores, mask)
+    assert weights.shape == (3, 2, 4, 0) and weights.dtype == scores.dtype

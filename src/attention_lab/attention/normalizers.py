@@ -33,10 +33,10 @@ def masked_softmax(
         LabError: the temperature is a number that is not above 0.
     """
     _check_scores(scores)
-    if not scores.shape[-1]:
-        return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
     scores = _visible(scores, mask, temperature)
+    if not scores.shape[-1]:
+        return scores.to(dtype)
     seen = scores.detach().amax(-1, keepdim=True) != -torch.inf
     if known_all_true(seen):
         return torch.softmax(scores, dim=-1, dtype=working).to(dtype)
@@ -222,11 +222,11 @@ def _on_simplex(
     instead of an infinity, which would turn into NaN.
     """
     _check_scores(scores)
-    if not scores.shape[-1]:
-        return scores
     outside = _outside(scores, mask)
     working = torch.promote_types(scores.dtype, torch.float32)
     scaled = scores.to(working).masked_fill(outside, 0.0) / temperature
+    if not scaled.shape[-1]:
+        return scaled.to(scores.dtype)
     highest = scaled.detach().masked_fill(outside, -torch.inf).amax(-1, keepdim=True)
     shifted = scaled - highest.masked_fill(highest == -torch.inf, 0.0)  # the maps are invariant to a shift
     weights = transform(shifted.masked_fill(outside, -3.0))

@@ -2,7 +2,8 @@
 
 The formula of a part is its `forward`. A subclass that overrides it without the shortcut, such as a score
 that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path; nor does a part with
-hooks, which may change what it computes and must be called.
+hooks of its own, which may change what it computes and must be called. Global module hooks do not reach the
+parts whose fast path is taken.
 """
 
 from collections.abc import Callable

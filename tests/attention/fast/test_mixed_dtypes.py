@@ -1,8 +1,8 @@
-"""Values of another dtype than queries and keys: the fast paths take them, as the plain formula does."""
+"""Mixed dtypes and autocast: the fast paths take and return the same dtypes as the plain formula."""
 
 import pytest
 import torch
-from mechanisms import SCORES
+from mechanisms import NORMALIZERS, SCORES
 
 from attention_lab.attention import Attention, Band, Gaussian, Global, Softmax
 
@@ -46,3 +46,18 @@ def test_a_width_in_single_precision_and_inputs_in_half(dtype: torch.dtype) -> N
     context = attention(x.to(dtype), attention.remember(x.to(dtype)))
     assert context.dtype == dtype
     torch.testing.assert_close(context.float(), attention(x, attention.remember(x)), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("normalizer", sorted(NORMALIZERS))
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_autocast_gives_every_path_the_same_dtype(score: str, normalizer: str, causal: bool) -> None:
+    torch.manual_seed(0)
+    attention = Attention(SCORES[score](4, 4), NORMALIZERS[normalizer]())
+    x = torch.randn(2, 7, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        memory = attention.remember(x, causal=causal)
+        context = attention(x, memory)
+        plain = attention.pool(attention.weights(x, memory), memory.value)
+    assert context.dtype == plain.dtype
+    torch.testing.assert_close(context.float(), plain.float(), rtol=0.05, atol=0.05)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.fast import linear_triton
-from attention_lab.attention.fast.precision import without_autocast
+from attention_lab.attention.fast.precision import product_dtype, without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
 from attention_lab.attention.fast.transforms import exporting
 
@@ -41,13 +41,16 @@ def linear_attention(
         causal: let a query see the keys up to its own position.
 
     Returns:
-        Contexts; zero where no key has any weight.
+        Contexts, in the dtype of the values, or under autocast in that of its products; zero where no key
+        has any weight.
     """
     if mask is not None:
         key = key.masked_fill(~mask.mT, 0.0)
     if causal and linear_triton.usable(query, value):
-        return _by_kernels(query, key, value)
-    return _by_sums(query, key, value, causal=causal)
+        context = _by_kernels(query, key, value)
+    else:
+        context = _by_sums(query, key, value, causal=causal)
+    return context.to(product_dtype(value))
 
 
 def _by_sums(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> Tensor:

@@ -13,6 +13,11 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(kind) if kind != "meta" and torch.is_autocast_enabled(kind) else None
 
 
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of a matrix product with `x`: under autocast what it casts to, except for float64."""
+    return x.dtype if x.dtype == torch.float64 else autocast_dtype(x) or x.dtype
+
+
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
     """A context in which nothing is cast to half precision on the device of `x`."""
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
