@@ -8,6 +8,7 @@ import pytest
 import torch
 from counted_operators import Operators
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 
 from attention_lab.attention import Attention, Gaussian, ScaledDot, Score, leave_out_mask
 
@@ -107,6 +108,17 @@ def test_vmap_and_export_compute_the_same(score: Callable[[int, int], Score], un
     assert torch.allclose(exported(query, key, mask), wanted, atol=1e-6)
     query, key, mask = query.repeat(1, 3, 1), key.repeat(1, 4, 1), mask.repeat(1, 1, 4)
     assert torch.allclose(exported(query, key, mask), wanted.repeat(1, 3, 1), atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # of Dynamo
+def test_compiling_it_prints_no_warning_of_a_graph_break(unchecked_shapes: None) -> None:
+    """PyTorch prints thirty lines for `bool(tensor)`, but none for a branch on a tensor."""
+    torch._dynamo.reset()  # type: ignore[no-untyped-call]
+    counters["graph_break"].clear()
+    query, key, mask = torch.randn(2, 4, 3), torch.randn(2, 5, 3), torch.rand(2, 1, 5) > 0.3
+    torch.compile(_Attending(Gaussian), backend="eager")(query, key, mask)
+    assert not [reason for reason in counters["graph_break"] if "item()" in reason]
 
 
 @pytest.mark.slow

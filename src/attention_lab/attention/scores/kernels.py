@@ -193,14 +193,15 @@ def _log_inside(kernel: Tensor) -> Tensor:
     return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
 
 
-def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
+def _inner_product_is_exact(query: Tensor, keys: Tensor) -> Tensor | bool:
     """Whether the terms of the inner product are small enough for their rounding errors to be negligible.
 
     In float32 the limit keeps the error near 1e-5, with keys and queries within 25 bandwidths of the centre.
+    The result is a tensor: a graph breaks without a warning where code branches on it, but not in `bool`.
     """
     if not query.numel() or not keys.numel():
         return True
     dtype = autocast_dtype(query) or keys.dtype
     reach_query, reach_key = (x.square().sum(-1).max().sqrt() for x in (query, keys))
     limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(dtype).eps
-    return bool(reach_key * torch.maximum(reach_query, reach_key) <= limit)
+    return reach_key * torch.maximum(reach_query, reach_key) <= limit
