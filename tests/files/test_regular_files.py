@@ -123,7 +123,7 @@ def test_a_pipe_in_the_place_of_predictions_is_passed_over(
 
 
 def test_a_pipe_as_a_checkpoint(put: Callable[[str, Path], Path], tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"ckpt_path=.*/x\.ckpt: no such file"):
+    with pytest.raises(LabError, match=r"ckpt_path=.*/x\.ckpt: it is a pipe, not a regular file"):
         read_checkpoint(put("pipe", tmp_path / "x.ckpt"))
 
 

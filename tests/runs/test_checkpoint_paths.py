@@ -73,3 +73,30 @@ def test_an_exported_model_is_no_checkpoint(tmp_path: Path, name: str, reader: s
     said = rf"is an exported model, not a checkpoint: in Python, {reader}\('.*{name}'\) reads it$"
     with pytest.raises(LabError, match=rf"^ckpt_path=.*{name} {said}"):
         find_checkpoints(path)
+
+
+def test_what_is_not_a_file_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ckpt")
+    (tmp_path / "loop.ckpt").symlink_to("loop.ckpt")
+    (tmp_path / "gone.ckpt").symlink_to("nowhere")
+    for path, problem in (
+        (tmp_path / "pipe.ckpt", "it is a pipe, not a regular file"),
+        (Path("/dev/zero"), "it is a device, not a regular file"),
+        (tmp_path / "loop.ckpt", "it is a link that leads to no file"),
+        (tmp_path / "gone.ckpt", "it is a link that leads to no file"),
+        (tmp_path / "none.ckpt", "no such file; a run's checkpoints are in its folder checkpoints/"),
+    ):
+        with pytest.raises(LabError) as found:
+            find_checkpoints(path)
+        assert str(found.value) == f"ckpt_path={path}: {problem}"
+
+
+def test_a_pattern_leaves_out_no_broken_link(tmp_path: Path) -> None:
+    """An ensemble would silently be smaller."""
+    make_run(tmp_path / "a", "best.ckpt")
+    make_run(tmp_path / "b")
+    loop = tmp_path / "b" / "checkpoints" / "best.ckpt"
+    loop.symlink_to(loop.name)
+    with pytest.raises(LabError) as found:
+        find_checkpoints(f"{tmp_path}/*/checkpoints/best.ckpt")
+    assert str(found.value) == f"ckpt_path={loop}: it is a link that leads to no file"

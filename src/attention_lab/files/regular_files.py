@@ -33,6 +33,11 @@ def is_there(path: str | Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
+def is_named(path: str | Path) -> bool:
+    """Whether there is anything, even a link that leads nowhere; False if the path is too long."""
+    return os.path.lexists(path)
+
+
 def matches_in(folder: Path, pattern: str) -> list[Path]:
     """The sorted paths in a folder whose names match; none if it cannot be read, where `Path.glob` fails."""
     try:
@@ -110,10 +115,14 @@ def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
     return b"".join(chunks)
 
 
+def not_a_file(mode: int) -> str:
+    """What something with this mode (`st_mode`), which is not a regular file, is instead."""
+    return f"it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, not a regular file"
+
+
 def _check(status: os.stat_result, path: str | Path, most: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "special file")
-        raise OSError(errno.EINVAL, f"it is a {kind}, not a regular file", str(path))
+        raise OSError(errno.EINVAL, not_a_file(status.st_mode), str(path))
     if most is not None and status.st_size > most:
         raise _too_large(most, path)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_folder, is_there, matches_in
+from attention_lab.files.regular_files import is_file, is_folder, is_named, matches_in
 from attention_lab.files.run_files import BEST, CHECKPOINTS
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
@@ -36,7 +36,7 @@ def find_checkpoints(given: Paths) -> list[Path]:
     several = [given] if isinstance(given, str | Path) else given
     paths = [
         _best(path) if is_folder(path) else path
-        for path in expand_paths(several, "ckpt_path", "file", is_there)
+        for path in expand_paths(several, "ckpt_path", "file", is_named)
     ]
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")

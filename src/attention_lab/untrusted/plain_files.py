@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, read_regular
+from attention_lab.files.regular_files import is_file, is_named, is_there, not_a_file, read_regular
 from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
@@ -34,8 +34,14 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def check_checkpoint_exists(path: Path) -> None:
     """Raise LabError if a checkpoint is not a file."""
-    if not is_file(path):
-        raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
+    if is_file(path):
+        return
+    problem = "no such file; a run's checkpoints are in its folder checkpoints/"
+    if is_there(path):
+        problem = not_a_file(path.stat().st_mode)
+    elif is_named(path):
+        problem = "it is a link that leads to no file"
+    raise LabError(f"ckpt_path={path}: {problem}")
 
 
 def read_small_text(path: Path, name: str | None = None) -> str:
