@@ -123,6 +123,28 @@ def test_a_database_of_another_program_is_an_error_in_one_line(tmp_path: Path) -
     logging.getLogger("mlflow").handlers.clear()
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_damaged_database_is_an_error_without_a_traceback(tmp_path: Path) -> None:
+    """MLflow logs the error with its traceback before it raises it."""
+    pytest.importorskip("mlflow", minversion="3")
+    MLFlowRunLogger(folder=str(tmp_path)).log_settings({}, [], [])
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("ALTER TABLE experiments RENAME TO other")
+        database.execute("CREATE TABLE experiments (name TEXT, artifact_location TEXT)")
+        database.commit()
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = said.append  # type: ignore[method-assign]
+    logging.getLogger("mlflow").addHandler(handler)
+    try:
+        with pytest.raises(LabError, match=rf"^logger=mlflow: {tmp_path}/mlflow.db: .*experiments"):
+            MLFlowRunLogger(folder=str(tmp_path)).log_settings({}, [], [])
+    finally:
+        logging.getLogger("mlflow").handlers.clear()
+    assert [record for record in said if record.levelno >= logging.ERROR] == []
+
+
 @pytest.mark.parametrize("name", ["a?b", "a%2F..%2F..%2Fb", "a#b"])
 def test_mlflow_writes_to_no_other_folder_than_the_one_it_is_given(name: str, tmp_path: Path) -> None:
     """In the address of a database, the first name would end at the question mark; the second leads out."""

@@ -1,5 +1,6 @@
 """Log a run to MLflow."""
 
+import logging
 import os
 import re
 import sqlite3
@@ -30,6 +31,8 @@ _LIBRARIES = ("mlflow", "sqlalchemy", "alembic")
 """The packages whose errors end a run in one line: MLflow opens a database with the other two."""
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
+_DATABASE_LOG = "mlflow.store.db.utils"
+"""Where MLflow logs an error of the database, with its traceback, before raising it; ours replaces it."""
 _PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
 
 
@@ -143,6 +146,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
     @contextmanager
     def _one_line(self) -> Iterator[None]:
         """Turn an error of MLflow, or of what it opens a database with, into one line without an account."""
+        logging.getLogger(_DATABASE_LOG).setLevel(logging.CRITICAL + 1)
         try:
             yield
         except Exception as error:  # the libraries are optional, and slow to import
