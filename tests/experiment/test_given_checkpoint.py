@@ -4,9 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from saved_models import SEQ2SEQ, transduction
 
 from attention_lab.errors import LabError
 from attention_lab.experiment import given_checkpoint
+from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.models import Ensemble
 
 KEPT = {
     "model": {"_target_": "attention_lab.models.SelfAttentionClassifier"},
@@ -35,3 +39,17 @@ def test_options_of_the_task_and_of_the_checkpoint_stay(monkeypatch: pytest.Monk
     own = {**KEPT, "task": {**KEPT["task"], "odd": 1}}  # rebuilding the task blames the checkpoint for it
     assert _given(monkeypatch, "task.label_smoothing=0.1", kept=own)["task"]["odd"] == 1
     assert _given(monkeypatch, "task.odd=2", kept=own)["task"]["odd"] == 2
+
+
+def test_weights_that_are_not_finite_are_named() -> None:
+    """Of an ensemble, too, which was tested without a warning."""
+    members = [transduction(SEQ2SEQ) for _ in range(2)]
+    together = Ensemble([member.model for member in members])
+    members[0].model = together
+    trained = TrainedModel(members[0])
+    assert given_checkpoint.weights_warning(trained) == ""
+    name, weight = next(members[1].model.named_parameters())
+    torch.nn.init.constant_(weight, torch.nan)
+    assert given_checkpoint.weights_warning(trained) == (
+        f"ckpt_path: member 2.{name} has weights that are NaN or infinite: choose another checkpoint"
+    )

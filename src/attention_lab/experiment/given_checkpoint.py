@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.config_parts import REBUILT
+from attention_lab.console_text import counted
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
@@ -53,6 +54,15 @@ def load_trained_model(plain: Config) -> Given:
     file = config["data"].get("file")
     is_new = "test_file" in config["data"] and _absolute(file) not in trained_on
     return Given(trained, config, str(file) if file is not None and is_new else None)
+
+
+def weights_warning(trained: TrainedModel[Task]) -> str:
+    """A warning that weights are NaN or infinite, as diverged training leaves them; empty if none are."""
+    found = [name for name, one in trained.model.named_parameters() if not bool(one.isfinite().all())]
+    if not found:
+        return ""
+    more = f" (and {counted(len(found) - 1, 'more tensor')})" if len(found) > 1 else ""
+    return f"ckpt_path: {found[0]} has weights that are NaN or infinite{more}: choose another checkpoint"
 
 
 def _absolute(file: Any) -> str:
