@@ -20,8 +20,8 @@ from attention_lab.attention import (
     lengths_mask,
     recording,
 )
-from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import known_all_true
+from attention_lab.attention.torch_state import has_values
 
 Without = Callable[[], AbstractContextManager[object]]
 without_values = pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import (
@@ -26,6 +25,7 @@ from attention_lab.attention.part_checks import (
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
+from attention_lab.attention.torch_state import has_values
 from attention_lab.attention.windows import Global, Span, Window
 from attention_lab.errors import LabError
 

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.argument_checks import check_number, kind_of
-from attention_lab.attention.fast.transforms import has_values
+from attention_lab.attention.torch_state import has_values
 
 
 def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_ K"]:

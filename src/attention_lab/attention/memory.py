@@ -8,7 +8,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import (
     broadcast,
     causal_mask,
@@ -20,6 +19,7 @@ from attention_lab.attention.masks import (
 from attention_lab.attention.part_checks import check_keys, check_span
 from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import NO_VALUES
+from attention_lab.attention.torch_state import has_values
 from attention_lab.attention.windows import Span, Window
 
 

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_heads, kind_of
 from attention_lab.attention.attention import Attention, Mechanism, check_mechanism
 from attention_lab.attention.fast.packed import Packing
-from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.masks import check_count
 from attention_lab.attention.memory import Memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys, treats_heads_alike
+from attention_lab.attention.torch_state import has_values
 from attention_lab.attention.windows import Global
 
 

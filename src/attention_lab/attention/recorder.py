@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.memory import Call, Memory
+from attention_lab.attention.torch_state import uncached_autocast
 
 Chosen = int | slice | Sequence[int] | Tensor | None
 """Which examples, heads or queries: one, some of them, or all (None)."""

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number
-from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.masks import distances
 from attention_lab.attention.scores.projection import project
+from attention_lab.attention.torch_state import without_autocast
 from attention_lab.errors import LabError
 
 FALLOFFS = ("none", "gaussian")

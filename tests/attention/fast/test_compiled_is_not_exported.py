@@ -11,7 +11,7 @@ from attention_lab.attention import Attention, Band, ScaledDot
 from attention_lab.attention.fast.additive.chunks import CHUNK
 from attention_lab.attention.fast.additive.scores import additive_scores
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.fast.transforms import exporting
+from attention_lab.attention.torch_state import exporting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

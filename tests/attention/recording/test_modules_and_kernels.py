@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from written_elsewhere import ATTENDS, B, D, H, L, Layer, inputs, model_of
 
 from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, ScaledDot, Score, recording
-from attention_lab.attention.fast.transforms import recomputing
 from attention_lab.attention.recorder import Selection
 from attention_lab.attention.recording.weights import KernelCall
+from attention_lab.attention.torch_state import recomputing
 
 
 def test_two_attentions_in_one_module() -> None:

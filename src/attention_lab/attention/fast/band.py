@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
-from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import needs_plain_operations
+from attention_lab.attention.torch_state import autocast_dtype, needs_plain_operations
 
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""

@@ -29,8 +29,6 @@ from attention_lab.attention.fast.band import band_attention, by_strips, make_bl
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import exporting, in_forward_mode, in_torch_func
 from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
@@ -45,6 +43,7 @@ from attention_lab.attention.shortcuts import (
     scale_of,
     tensors_of,
 )
+from attention_lab.attention.torch_state import autocast_dtype, exporting, in_forward_mode, in_torch_func
 from attention_lab.attention.windows import Band, Global, Span
 
 

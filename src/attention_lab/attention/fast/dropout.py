@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attention_lab.attention.fast.transforms import under_vmap
+from attention_lab.attention.torch_state import under_vmap
 
 STEPS = 2**16
 SMALL = 2**13  # below this, call overhead dominates

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import exporting, has_values
 from attention_lab.attention.masks import known_all_true
+from attention_lab.attention.torch_state import exporting, has_values
 
 
 def fused_attention(

@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.fast import linear_triton
-from attention_lab.attention.fast.precision import product_dtype, without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.fast.transforms import exporting
+from attention_lab.attention.torch_state import exporting, product_dtype, without_autocast
 
 CHUNK = linear_triton.CHUNK
 """Positions per chunk in the causal form: all pairs inside a chunk are computed, and everything before it is

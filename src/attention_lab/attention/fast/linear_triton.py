@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import has_values, needs_plain_operations
 from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, shared_memory, works
+from attention_lab.attention.torch_state import has_values, needs_plain_operations
 
 CHUNK = 64
 WIDEST = 64

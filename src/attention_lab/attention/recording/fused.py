@@ -6,8 +6,8 @@ import sys
 import torch
 from torch import Tensor
 
-from attention_lab.attention.fast.precision import autocast_dtype
 from attention_lab.attention.recording.weights import KernelCall
+from attention_lab.attention.torch_state import autocast_dtype
 
 
 def fused_call(

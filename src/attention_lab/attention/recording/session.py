@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.transforms import recomputing, under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen, keys_seen_by_caller
 from attention_lab.attention.recording.chosen_modules import ChosenModules
@@ -31,6 +29,7 @@ from attention_lab.attention.recording.site import (
 )
 from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.recording.weights import KernelCall, without_nan
+from attention_lab.attention.torch_state import recomputing, under_vmap, without_autocast
 
 
 class Session:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention, Mechanism
-from attention_lab.attention.fast.precision import autocast_dtype
+from attention_lab.attention.torch_state import autocast_dtype
 
 PART = "mechanism"
 """The name of the new attention in its module."""

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.fast.transforms import needs_plain_operations
 from attention_lab.attention.scores.projection import check_same_size
+from attention_lab.attention.torch_state import needs_plain_operations
 
 
 def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = None) -> Tensor:

@@ -9,10 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.fast.precision import autocast_dtype
-from attention_lab.attention.fast.transforms import has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
+from attention_lab.attention.torch_state import autocast_dtype, has_values
 
 
 class Kernel(Score):

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.scores.projection import check_same_size, project
 from attention_lab.attention.scores.score import Score
+from attention_lab.attention.torch_state import without_autocast
 
 
 class Dot(Score):

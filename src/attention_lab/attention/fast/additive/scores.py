@@ -26,9 +26,13 @@ from attention_lab.attention.fast import compiling
 from attention_lab.attention.fast.additive import compiled_loops, triton_scores
 from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
-from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.fast.transforms import exporting, has_values, needs_plain_operations
+from attention_lab.attention.torch_state import (
+    exporting,
+    has_values,
+    needs_plain_operations,
+    without_autocast,
+)
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.

@@ -22,8 +22,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
     pair_moments,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
-from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.fast.transforms import needs_plain_operations
+from attention_lab.attention.torch_state import needs_plain_operations, without_autocast
 
 CELLS_FROM = 2**20
 """The smallest number of pairs for which setting up cells pays off."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from attention_lab.attention.fast.transforms import under_vmap
 from attention_lab.attention.recording.by_hand.known_tensors import Map, Product, Scores, Weights
 from attention_lab.attention.recording.session import Session
+from attention_lab.attention.torch_state import under_vmap
 
 
 def recognised(

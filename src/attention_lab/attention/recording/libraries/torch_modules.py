@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lab.attention.fast.precision import uncached_autocast
 from attention_lab.attention.recorder import Index
 from attention_lab.attention.recording.fused import padded
 from attention_lab.attention.recording.session import Session
@@ -22,6 +21,7 @@ from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.unobserved import Watching, unseen
 from attention_lab.attention.recording.weights import KernelCall
 from attention_lab.attention.torch_multihead import MultiheadAttention
+from attention_lab.attention.torch_state import uncached_autocast
 
 Forward = Callable[..., Any]
 Wrap = Callable[[Forward], Forward]
