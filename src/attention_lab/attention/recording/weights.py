@@ -29,7 +29,7 @@ class KernelCall:
         mask: broadcastable to `[B, H, Q, K]`: boolean, True = attend, or a bias that is added to the scores.
         causal: a query sees the keys up to its own position, counted from the first query and key.
         shift: the position of the first query, for `causal` and `window`.
-        window: how many keys a causal query sees, its own included.
+        window: how many keys a query sees on either side, or before it if causal, its own included.
         softcap: limits the scores to `softcap * tanh(score / softcap)`, before the mask.
         sinks: `[H]`, the score of a key without a value, which takes a share of the weights.
         modify: changes and masks the scores, as in FlexAttention (2412.05496).
@@ -67,7 +67,7 @@ class KernelCall:
             weights, mask = self._of_rows(chosen, key, examples, heads, queries)
             return weights, None if mask is None else mask.expand(size)
         weights = torch.empty(size, dtype=dtype, device=self.query.device)
-        masked = self.causal or self.mask is not None or self.modify is not None
+        masked = self.causal or any(x is not None for x in (self.window, self.mask, self.modify))
         masks = torch.empty(size, dtype=torch.bool, device=self.query.device) if masked else None
         for rows in blocks:
             some = chosen[:, :, rows]
@@ -111,10 +111,12 @@ class KernelCall:
                 scores = scores + mask
                 visible = _both(visible, attended(mask))
                 return scores, visible
-        if self.causal:
+        if self.causal or self.window is not None:
             ago = queries[:, None] + self.shift - keys
-            seen = ago >= 0 if self.window is None else (ago >= 0) & (ago < self.window)
-            visible = _both(visible, seen)
+            if self.window is not None:
+                visible = _both(visible, ago.abs() < self.window)
+            if self.causal:
+                visible = _both(visible, ago >= 0)
         if visible is None:
             return scores, None
         # What a function of the user returns may have other uses.

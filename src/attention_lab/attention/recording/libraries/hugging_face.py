@@ -141,7 +141,7 @@ def flash_call(
         key,
         query.shape[-1] ** -0.5 if scaling is None else scaling,
         mask,
-        causal or sliding_window is not None,
+        causal,
         keys - queries,
         sliding_window,
         softcap,
