@@ -45,7 +45,7 @@ def fused_attention(
     mask, bias = (x if x is None else _lift(x, rank) for x in (mask, bias))
     query, key, value = _broadcast([_lift(x, rank) for x in (query, key, value)], mask, bias)
     empty = None
-    if mask is not None:
+    if mask is not None and sink is None:  # beside a sink, no row is empty
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
         alive = mask.any(-1, keepdim=True)
         if not known_all_true(alive):

@@ -91,10 +91,14 @@ def gaussian_regression(
         query, keys, values = (x.to(working) for x in (query, keys, values))
         if needs_plain_operations():
             return gaussian_reference(query, keys, values, width, index, weights).to(dtype)
-        context: Tensor = _Regression.apply(  # type: ignore[no-untyped-call]
-            query, keys, values, width, index, tolerance, weights
-        )
+        context = _regression(query, keys, values, width, index, tolerance, weights)
     return context.to(dtype)
+
+
+@torch.compiler.disable  # it chooses by values, for which a graph would break in the middle, with warnings
+def _regression(*inputs: Tensor | float | None) -> Tensor:
+    context: Tensor = _Regression.apply(*inputs)  # type: ignore[no-untyped-call]
+    return context
 
 
 class _Regression(torch.autograd.Function):
