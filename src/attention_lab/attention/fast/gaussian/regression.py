@@ -91,14 +91,11 @@ def gaussian_regression(
         query, keys, values = (x.to(working) for x in (query, keys, values))
         if needs_plain_operations():
             return gaussian_reference(query, keys, values, width, index, weights).to(dtype)
-        context = _regression(query, keys, values, width, index, tolerance, weights)
+        regress: Any = _Regression.apply
+        if torch.compiler.is_compiling():  # it branches on values, where a graph would break with warnings
+            regress = torch.compiler.disable(regress)  # type: ignore[no-untyped-call]
+        context: Tensor = regress(query, keys, values, width, index, tolerance, weights)
     return context.to(dtype)
-
-
-@torch.compiler.disable  # it chooses by values, for which a graph would break in the middle, with warnings
-def _regression(*inputs: Tensor | float | None) -> Tensor:
-    context: Tensor = _Regression.apply(*inputs)  # type: ignore[no-untyped-call]
-    return context
 
 
 class _Regression(torch.autograd.Function):
