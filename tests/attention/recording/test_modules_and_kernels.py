@@ -236,3 +236,25 @@ def _alone(layer: MultiHead, batch: Tensor) -> Tensor:
     with recording(layer) as weights:
         layer(batch)
     return weights["attention"]
+
+
+@pytest.mark.parametrize("examples", [(), (3,), (2, 4)])
+def test_grouped_heads_are_in_the_third_dimension_from_the_end(examples: tuple[int, ...]) -> None:
+    """Also without a dimension of examples, and where one of examples has the number of heads as its size."""
+
+    class Grouped(nn.Module):
+        num_heads = 4
+
+        def forward(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(query, key, key, mask, enable_gqa=True)
+
+    query, key = torch.randn(*examples, 4, L, D), torch.randn(*examples, 2, L + 1, D)
+    mask = torch.rand(*examples, 4, L, L + 1) > 0.3
+    mask[..., 0] = True
+    model = Grouped()
+    with recording(model) as weights:
+        model(query, key, mask)
+    scores = query.double() @ key.double().repeat_interleave(2, -3).mT / D**0.5
+    expected = scores.masked_fill(~mask, -torch.inf).softmax(-1).reshape(-1, 4, L, L + 1)
+    torch.testing.assert_close(weights[""].double(), expected, atol=1e-6, rtol=0)
+    assert torch.equal(weights.mask(""), mask.reshape(expected.shape))

@@ -41,6 +41,9 @@ def fused_call(
         key, visible = padded(key)
         mask = visible[:, None, None, :]
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:  # the heads are always in the third dimension from the end
+        heads = None
+        query, key = (x[None] if x.dim() == 3 else x for x in (query, key))
     kept = 3 if enable_gqa else 2  # the heads of queries and keys may differ in number
     shapes = [x.shape[:-kept] for x in (query, key)]
     lead = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
