@@ -142,6 +142,9 @@ class Recorder:
 
     def of_this_thread(self) -> "list[Recorder]":
         """This recorder and those around it, as far as they record the calls of this thread."""
+        if torch.compiler.is_compiling():
+            found: list[Recorder] = _uncompiled(Recorder.of_this_thread)(self)
+            return found
         outer = [] if self.outer is None else self.outer.of_this_thread()
         return [self, *outer] if self.thread == threading.get_ident() else outer
 
@@ -154,6 +157,9 @@ class Recorder:
 
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
+        if torch.compiler.is_compiling():
+            _uncompiled(Recorder.add)(self, weights, mask, centre)
+            return
         if self.outer is not None:
             self.outer.add(weights, mask, centre)
         if self.paused or self.hidden():
@@ -171,6 +177,9 @@ class Recorder:
             weigh: from queries, keys, span and bias to weights.
             call: a call of the attention with the complete batch.
         """
+        if torch.compiler.is_compiling():
+            _uncompiled(Recorder.record_call)(self, weigh, call)
+            return
         if self.outer is not None:
             self.outer.record_call(weigh, call)
         if self.paused or self.hidden():
@@ -217,6 +226,12 @@ class Recorder:
         batch = max(len(x) for x in given if x.dim() == rank)
         index = self.selection.of_batch(batch) if rank > 2 else slice(None)
         return [x if x is None or x.dim() < rank or len(x) < batch else x[index] for x in tensors]
+
+
+def _uncompiled(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a recorder that compiled code calls between two graphs."""
+    outside: Callable[..., Any] = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
+    return outside
 
 
 def _rows_of(x: Tensor | None, rows: Index) -> Tensor | None:

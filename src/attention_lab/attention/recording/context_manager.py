@@ -220,18 +220,17 @@ def _warn_of_scripts(session: Session) -> None:
 def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:
     """Replacements for the methods of compiled modules, which run unobserved and warn about it."""
     return [
-        (module, method, _unseen(session, name, module, getattr(module, method)))
+        (module, method, _unseen(session, name, getattr(module, method)))
         for name, module in session.modules()
         if (method := compiled_method(module)) is not None
     ]
 
 
-def _unseen(session: Session, name: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that runs unobserved; our own attentions inside still pass on their weights."""
-    own = any(isinstance(part, Attention) for part in module.modules())
+def _unseen(session: Session, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that runs unobserved."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if session.wants(name) and not own:
+        if session.wants(name):
             uncompiled = 'record it before torch.compile, or in torch.compiler.set_stance("force_eager")'
             session.warn(name, "a compiled graph", uncompiled)
         with unseen():

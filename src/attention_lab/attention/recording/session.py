@@ -73,7 +73,7 @@ class Session:
 
     def attentions(self) -> Iterable[tuple[nn.Module, Recorder]]:
         """Our own attentions that are to be recorded, with a recorder for each."""
-        for name, module in self._modules.values():
+        for name, module in self.open_modules():
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
                 keep = partial(self._record_own, Site(_recorded_name(name, module), module))
