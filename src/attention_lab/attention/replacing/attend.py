@@ -73,36 +73,61 @@ def attend(
     if reason is not None:
         raise ValueError(reason)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-    queries, keys = query.shape[2], key.shape[2]
-    shared = getattr(module, "is_kv_shared_layer", False)
-    if shared and causal and attention_mask is None and keys > queries:  # it may have only the last queries
-        attention_mask = causal_mask(queries, keys, key.device, offset=keys - queries)[None, None]
+    if attention_mask is None and causal:
+        attention_mask = _mask_of_last_queries(module, query, key)
     attention = mechanism_in(module)
     if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
-        kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
-        given = query, key, value, attention_mask, dropout
-        return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
-    earlier_only = causal and attention_mask is None and queries > 1
-    if earlier_only and keys > queries:  # the rest of a static cache is still empty
-        keys = queries
-        key, value = key[:, :, :keys], value[:, :, :keys]
-        position_bias = None if position_bias is None else position_bias[..., :keys]
+        return _by_torch(module, query, key, value, attention_mask, dropout, options)
+    earlier_only = causal and attention_mask is None and query.shape[2] > 1
+    if earlier_only:
+        key, value, position_bias = _without_empty_places(query, key, value, position_bias)
     mask, bias = visible_and_bias(attention_mask, position_bias)
-    if isinstance(attention.window, LocalP):
-        check_first_key(queries, keys, mask, options.get("sliding_window"))
-    elif not isinstance(attention.window, Global):
-        _check_positions(attention, queries, keys, mask, causal=causal)
+    _check_window(attention, query, key, mask, options.get("sliding_window"), causal=causal)
     set_dropout(attention, dropout)
     key = with_scale_of_model(attention, key, scaling)
     memory = remember_groups(attention, key, value, mask, query.shape[1], causal=earlier_only)
-    offset = keys - queries if causal else 0
+    offset = key.shape[2] - query.shape[2] if causal else 0
     context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
     weights = None
     if options.get("output_attentions", False):
         memory = with_all_heads(memory, query.shape[1])
         weights = attention.weights(query, memory, offset=offset, bias=bias)
     return context.transpose(1, 2).contiguous(), weights
+
+
+def _mask_of_last_queries(module: nn.Module, query: Tensor, key: Tensor) -> Tensor | None:
+    """The causal mask of a layer with the keys of another one, if it has only the last queries; else None."""
+    queries, keys = query.shape[2], key.shape[2]
+    if not getattr(module, "is_kv_shared_layer", False) or keys <= queries:
+        return None
+    return causal_mask(queries, keys, key.device, offset=keys - queries)[None, None]
+
+
+def _by_torch(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float,
+    options: dict[str, Any],
+) -> tuple[Tensor, Tensor | None]:
+    """The context by torch's kernel, as transformers calls it."""
+    kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
+    given = query, key, value, attention_mask, dropout
+    return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
+
+
+def _without_empty_places(
+    query: Tensor, key: Tensor, value: Tensor, position_bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As many keys, values and columns of the bias as queries: the rest of a static cache is still empty."""
+    queries = query.shape[2]
+    if key.shape[2] <= queries:
+        return key, value, position_bias
+    position_bias = None if position_bias is None else position_bias[..., :queries]
+    return key[:, :, :queries], value[:, :, :queries], position_bias
 
 
 def mechanism_in(module: nn.Module) -> Attention | None:
@@ -127,6 +152,23 @@ def visible_and_bias(mask: Tensor | None, bias: Tensor | None = None) -> tuple[T
         return mask, bias
     mask, added = mask_and_bias(mask, LOWEST)
     return mask, added if bias is None else bias if added is None else bias + added
+
+
+def _check_window(
+    attention: Attention,
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    sliding_window: int | None,
+    *,
+    causal: bool,
+) -> None:
+    """Reject calls in which the window would count from an unknown position."""
+    queries, keys = query.shape[2], key.shape[2]
+    if isinstance(attention.window, LocalP):
+        check_first_key(queries, keys, mask, sliding_window)
+    elif not isinstance(attention.window, Global):
+        _check_positions(attention, queries, keys, mask, causal=causal)
 
 
 def _check_positions(
