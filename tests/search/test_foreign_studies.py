@@ -8,33 +8,20 @@ import pytest
 
 optuna = pytest.importorskip("optuna")
 
-from optuna.distributions import CategoricalDistribution, FloatDistribution  # noqa: E402
+from optuna.distributions import CategoricalDistribution  # noqa: E402
 from optuna.trial import Trial, TrialState, create_trial  # noqa: E402
+from studies import join_study  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.search.storage import storage_url  # noqa: E402
-from attention_lab.search.study import Result, SharedStudy  # noqa: E402
+from attention_lab.search.study import Result  # noqa: E402
 
 
 def _run(_: Trial) -> Result:
     pytest.fail("the trial was run")
 
 
-def _study(tmp_path: Path) -> SharedStudy:
-    return SharedStudy(
-        name="study",
-        url=storage_url(None, tmp_path),
-        folder=tmp_path,
-        wanted=1,
-        heartbeat=60,
-        distributions={"x": FloatDistribution(0.0, 1.0)},
-        sampler=optuna.samplers.RandomSampler(),
-        pruner=optuna.pruners.NopPruner(),
-    )
-
-
 def _results(tmp_path: Path) -> list[optuna.trial.FrozenTrial]:
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     study.check_options({"a": "b"})
     return study.trials()
 
@@ -44,7 +31,7 @@ def test_a_study_is_in_its_folder_whatever_the_name_of_the_folder(name: str, tmp
     """In a URL, the first name would end at the question mark, and the second lead out."""
     (tmp_path / "studies" / "a").mkdir(parents=True)
     folder = tmp_path / "studies" / name
-    _study(folder)
+    join_study(folder, wanted=1)
     assert {path.name for path in folder.iterdir()} >= {"study.db"}
     assert {path.name for path in (tmp_path / "studies").iterdir()} == {"a", name}
     assert {path.name for path in tmp_path.iterdir()} == {"studies"}
@@ -52,7 +39,7 @@ def test_a_study_is_in_its_folder_whatever_the_name_of_the_folder(name: str, tmp
 
 @pytest.mark.parametrize("value", [1e300, "evil", pytest.param(10**400, id="enormous")])
 def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     study.study.enqueue_trial({"x": value})
     with pytest.raises(LabError, match=r"sweep.storage=.* is damaged \(.*(search space|evil|too large)"):
         study.run_one(_run)
@@ -62,7 +49,7 @@ def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_
 @pytest.mark.parametrize("value", [1e300, "{_target_: os.system, command: id}", "${oc.env:HOME}"])
 def test_results_of_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
     """The best trial's values are written to a file that the next command builds objects from."""
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     theirs = CategoricalDistribution([value])
     study.study.add_trial(create_trial(params={"x": value}, distributions={"x": theirs}, value=0.0))
     with pytest.raises(LabError, match=r"is damaged \(.*(search space|_target_|oc\.env)"):
@@ -97,7 +84,7 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
     ],
 )
 def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> None:
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     study.check_options({"a": "b"})
     study.study.add_trial(create_trial(params={"x": 0.5}, distributions=study.distributions, value=0.0))
     assert len(study.trials()) == 1
@@ -118,7 +105,7 @@ def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> Non
 )
 def test_a_distribution_of_another_study_is_not_warned_of(theirs: str, tmp_path: Path) -> None:
     """Optuna's warning runs over several lines and repeats every choice, which can be a megabyte of text."""
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     failed = create_trial(params={"x": 0.5}, distributions=study.distributions, state=TrialState.FAIL)
     study.study.add_trial(failed)
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
@@ -130,7 +117,7 @@ def test_a_distribution_of_another_study_is_not_warned_of(theirs: str, tmp_path:
 
 def test_a_damaged_list_of_retries_is_named(tmp_path: Path) -> None:
     """Optuna adds a trial to this list when it queues a copy of it, here because the trial's process died."""
-    study = _study(tmp_path)
+    study = join_study(tmp_path, wanted=1)
     study.study.add_trial(create_trial(state=TrialState.RUNNING, system_attrs={"retry_history": "evil"}))
     with pytest.raises(LabError, match=r"is damaged \('str' object has no attribute 'append'\)"):
         study.run_one(_run)

@@ -16,8 +16,8 @@ import pytest
 
 optuna = pytest.importorskip("optuna")
 
-from optuna.distributions import FloatDistribution  # noqa: E402
 from optuna.trial import Trial, TrialState  # noqa: E402
+from studies import join_study  # noqa: E402
 
 from attention_lab.errors import LabError, Stopped  # noqa: E402
 from attention_lab.search.report import table_row  # noqa: E402
@@ -43,20 +43,6 @@ def test_the_file_of_a_study_is_closed_after_each_use(tmp_path: Path) -> None:
     assert study.trials == [] and str(tmp_path / "study.db") not in opened
 
 
-def _join(folder: Path, wanted: int = 3) -> SharedStudy:
-    """Open the study as one more process would."""
-    return SharedStudy(
-        name="study",
-        url=storage_url(None, folder),
-        folder=folder,
-        wanted=wanted,
-        heartbeat=60,
-        distributions={"x": FloatDistribution(0.0, 1.0)},
-        sampler=optuna.samplers.RandomSampler(),
-        pruner=optuna.pruners.NopPruner(),
-    )
-
-
 @pytest.mark.parametrize(
     "extra",
     [
@@ -74,7 +60,7 @@ def test_a_database_with_queries_of_its_own_is_rejected(extra: str, tmp_path: Pa
 
 
 def test_options_of_another_study_are_cut_in_the_message(tmp_path: Path) -> None:
-    study = _join(tmp_path)
+    study = join_study(tmp_path)
     study.check_options({"a": "b\x1b" * 10_000})
     with pytest.raises(LabError, match=r"was started with b\ufffdb.*…: use the same") as raised:
         study.check_options({})
@@ -101,7 +87,7 @@ def _too_many(_: Trial) -> NoReturn:
 
 
 def test_processes_share_the_trials(tmp_path: Path) -> None:
-    one, two = _join(tmp_path), _join(tmp_path)
+    one, two = join_study(tmp_path), join_study(tmp_path)
     numbers: list[int] = []
 
     def first(trial: Trial) -> Result:  # while it runs, the other process runs a trial too
@@ -111,12 +97,12 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
 
     def second(trial: Trial) -> Result:
         numbers.append(trial.number)
-        assert _join(tmp_path).run_one(third) == Result("complete", 0.25)
+        assert join_study(tmp_path).run_one(third) == Result("complete", 0.25)
         return Result("pruned", reason="poor")
 
     def third(trial: Trial) -> Result:
         numbers.append(trial.number)
-        assert _join(tmp_path).run_one(_too_many) is None
+        assert join_study(tmp_path).run_one(_too_many) is None
         assert [one.number for one in two.trials(TrialState.RUNNING)] == [0, 1, 2]
         return Result("complete", 0.25)
 
@@ -132,13 +118,13 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
     assert _states(two) == ["failed", "pruned", "complete", "complete"]
     assert [trial.user_attrs.get("reason") for trial in one.trials()] == ["no", "poor", None, None]
     assert two.study.best_trial.number == 2
-    assert _join(tmp_path).run_one(_too_many) is None
-    assert _join(tmp_path, wanted=4).run_one(lambda _: Result("complete", 1.0))
+    assert join_study(tmp_path).run_one(_too_many) is None
+    assert join_study(tmp_path, wanted=4).run_one(lambda _: Result("complete", 1.0))
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(), Stopped(15), RuntimeError()], ids=repr)
 def test_an_interrupted_trial_is_run_again(tmp_path: Path, stop: BaseException) -> None:
-    study = _join(tmp_path, wanted=1)
+    study = join_study(tmp_path, wanted=1)
     values: list[float] = []
 
     def broken_off(trial: Trial) -> NoReturn:
@@ -148,7 +134,7 @@ def test_an_interrupted_trial_is_run_again(tmp_path: Path, stop: BaseException) 
     def again(trial: Trial) -> Result:
         values.append(trial.params["x"])
         assert trial.number == 1
-        assert _join(tmp_path, wanted=1).run_one(_too_many) is None
+        assert join_study(tmp_path, wanted=1).run_one(_too_many) is None
         assert _states(study) == ["killed", "running"]
         return Result("complete", 0.5)
 
@@ -160,7 +146,7 @@ def test_an_interrupted_trial_is_run_again(tmp_path: Path, stop: BaseException) 
 
 
 def test_a_trial_without_heartbeats_is_run_again(tmp_path: Path) -> None:
-    study, other = _join(tmp_path, wanted=1), _join(tmp_path, wanted=1)
+    study, other = join_study(tmp_path, wanted=1), join_study(tmp_path, wanted=1)
     values: list[float] = []
 
     def silent(trial: Trial) -> Result:
@@ -184,7 +170,7 @@ def test_a_trial_without_heartbeats_is_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("waiting", [False, True], ids=["new", "run again"])
 def test_a_process_that_dies_while_it_claims_a_trial_loses_nothing(tmp_path: Path, waiting: bool) -> None:
-    study = _join(tmp_path, wanted=1)
+    study = join_study(tmp_path, wanted=1)
 
     def interrupted(_: Trial) -> NoReturn:
         raise KeyboardInterrupt
@@ -208,7 +194,7 @@ def test_a_process_that_dies_while_it_claims_a_trial_loses_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize("value", [[1], 5, {"a": 5}])
 def test_options_of_a_study_that_are_not_texts_are_rejected(value: object, tmp_path: Path) -> None:
-    study = _join(tmp_path)
+    study = join_study(tmp_path)
     study.study.set_user_attr("options", value)
     with pytest.raises(LabError) as error:
         study.check_options({"b": "b=1"})
@@ -225,7 +211,7 @@ def _use(study: SharedStudy) -> None:
 
 @pytest.mark.parametrize("table", ["study_user_attributes", "trial_user_attributes"])
 def test_a_study_with_broken_json_is_rejected_in_one_line(table: str, tmp_path: Path) -> None:
-    study = _join(tmp_path)
+    study = join_study(tmp_path)
     study.check_options({"b": "b=1"})
     study.run_one(lambda _: Result("failed", reason="no"))
     with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database, database:
@@ -233,7 +219,7 @@ def test_a_study_with_broken_json_is_rejected_in_one_line(table: str, tmp_path: 
     with pytest.raises(
         LabError, match=r"^sweep\.storage=sqlite:///.*: the study study is damaged \(Expect"
     ) as error:
-        _use(_join(tmp_path))
+        _use(join_study(tmp_path))
     assert str(error.value).isprintable()
 
 
@@ -290,7 +276,7 @@ def test_one_of_two_processes_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_study_is_continued_only_with_its_own_options(tmp_path: Path) -> None:
-    study = _join(tmp_path)
+    study = join_study(tmp_path)
     study.check_options({"a": "a=1", "b": "b=2"})
     study.check_options({"a": "a=1", "b": "b=2"})
     with pytest.raises(LabError, match=r"started with b=2.*sweep\.study=NAME"):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.memory import Call, Memory
-from attention_lab.attention.torch_state import uncached_autocast
+from attention_lab.attention.torch_state import between_graphs, uncached_autocast
 
 Chosen = int | slice | Sequence[int] | Tensor | None
 """Which examples, heads or queries: one, some of them, or all (None)."""
@@ -140,11 +140,9 @@ class Recorder:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(None), ()
 
+    @between_graphs
     def of_this_thread(self) -> "list[Recorder]":
         """This recorder and those around it, as far as they record the calls of this thread."""
-        if torch.compiler.is_compiling():
-            found: list[Recorder] = _uncompiled(Recorder.of_this_thread)(self)
-            return found
         outer = [] if self.outer is None else self.outer.of_this_thread()
         return [self, *outer] if self.thread == threading.get_ident() else outer
 
@@ -155,11 +153,9 @@ class Recorder:
         elif self.outer is not None:
             self.outer.forget(other)
 
+    @between_graphs
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
-        if torch.compiler.is_compiling():
-            _uncompiled(Recorder.add)(self, weights, mask, centre)
-            return
         if self.outer is not None:
             self.outer.add(weights, mask, centre)
         if self.paused or self.hidden():
@@ -170,6 +166,7 @@ class Recorder:
             part = part[..., rows, :].clone()  # a view would keep the whole tensor alive
         self._keep(part, _rows_of(mask, rows), _rows_of(centre, rows))
 
+    @between_graphs
     def record_call(self, weigh: Callable[..., Tensor], call: Call) -> None:
         """Compute and keep the weights of the selected part, for a context that was computed without weights.
 
@@ -177,9 +174,6 @@ class Recorder:
             weigh: from queries, keys, span and bias to weights.
             call: a call of the attention with the complete batch.
         """
-        if torch.compiler.is_compiling():
-            _uncompiled(Recorder.record_call)(self, weigh, call)
-            return
         if self.outer is not None:
             self.outer.record_call(weigh, call)
         if self.paused or self.hidden():
@@ -226,12 +220,6 @@ class Recorder:
         batch = max(len(x) for x in given if x.dim() == rank)
         index = self.selection.of_batch(batch) if rank > 2 else slice(None)
         return [x if x is None or x.dim() < rank or len(x) < batch else x[index] for x in tensors]
-
-
-def _uncompiled(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a recorder that compiled code calls between two graphs."""
-    outside: Callable[..., Any] = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
-    return outside
 
 
 def _rows_of(x: Tensor | None, rows: Index) -> Tensor | None:

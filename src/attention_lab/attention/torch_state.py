@@ -1,13 +1,18 @@
 """What a computation runs in: a trace, a transform of `torch.func`, autocast, or the backward pass."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch._C._functorch import TransformType
 from torch._subclasses.fake_tensor import FakeTensor, is_fake
 from torch.autograd import forward_ad
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 def has_values(x: Tensor) -> bool:
@@ -83,6 +88,22 @@ def exporting() -> bool:
     In some versions, such as PyTorch 2.11, `torch.compiler.is_exporting` is also True in compiled code.
     """
     return torch.compiler._is_exporting_flag
+
+
+def between_graphs(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Decorate a function that compiled code calls as it is, because a graph would break inside it.
+
+    Unlike the decorator `torch.compiler.disable`, it does not import PyTorch's compiler beforehand.
+    """
+
+    @wraps(function)
+    def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        if not torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        uncompiled: Callable[_Given, _Result] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+        return uncompiled(*args, **kwargs)
+
+    return call
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:

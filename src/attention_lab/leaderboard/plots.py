@@ -104,7 +104,7 @@ def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles
             str(value) for key, value in setting.options.items() if key == group or (not joined and key != x)
         ]
         lines.setdefault(" · ".join(named), []).append(setting)
-    counts = sorted({len(setting.values(y)) for setting in settings if setting.values(y)} or {0})
+    counts = sorted({len(setting.values(y)) for setting in settings} - {0}) or [0]
     seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     note = f"mean and 95% interval over {seeds} seeds" if counts[-1] > 1 else "one run each"
     if not bubbles:

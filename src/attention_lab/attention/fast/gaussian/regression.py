@@ -22,7 +22,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
     pair_moments,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
-from attention_lab.attention.torch_state import needs_plain_operations, without_autocast
+from attention_lab.attention.torch_state import between_graphs, needs_plain_operations, without_autocast
 
 CELLS_FROM = 2**20
 """The smallest number of pairs for which setting up cells pays off."""
@@ -91,11 +91,14 @@ def gaussian_regression(
         query, keys, values = (x.to(working) for x in (query, keys, values))
         if needs_plain_operations():
             return gaussian_reference(query, keys, values, width, index, weights).to(dtype)
-        regress: Any = _Regression.apply
-        if torch.compiler.is_compiling():  # it branches on values, where a graph would break with warnings
-            regress = torch.compiler.disable(regress)  # type: ignore[no-untyped-call]
-        context: Tensor = regress(query, keys, values, width, index, tolerance, weights)
+        context = _regression(query, keys, values, width, index, tolerance, weights)
     return context.to(dtype)
+
+
+@between_graphs  # it branches on values
+def _regression(*inputs: Tensor | float | None) -> Tensor:
+    context: Tensor = _Regression.apply(*inputs)  # type: ignore[no-untyped-call]
+    return context
 
 
 class _Regression(torch.autograd.Function):
