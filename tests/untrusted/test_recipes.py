@@ -133,6 +133,26 @@ def test_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("", "is incomplete"),
+        ("config", "is incomplete"),
+        ("version", "has version tensor(["),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1,), (3, 3)])
+def test_tensors_in_place_of_a_recipe_or_its_parts(
+    part: str, shape: tuple[int, ...], message: str, content: dict[str, Any], tmp_path: Path
+) -> None:
+    tensor = torch.zeros(shape)
+    recipe = {**content[RECIPE], part: tensor} if part else tensor
+    torch.save({**content, RECIPE: recipe}, tmp_path / "mine.ckpt")
+    with harmless("mine.ckpt") as messages:
+        attention_lab.load(tmp_path / "mine.ckpt")
+    assert message in messages[0]
+
+
+@pytest.mark.parametrize(
     ("data", "model", "task", "changed", "message"),
     [
         ("Sine", "KernelRegression", "Regression", {"inputs": ["x", "y"]}, "its sizes do not match"),

@@ -20,7 +20,7 @@ from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.commandline.overrides import as_text
 from attention_lab.config_parts import MECHANISM, OPTIMIZATION, REBUILT
-from attention_lab.console_text import counted
+from attention_lab.console_text import counted, one_line
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, RegressionCodec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
@@ -95,18 +95,16 @@ def checkpoint_config(recipe: Any, allow: Sequence[str]) -> dict[str, Any]:
     Raises:
         LabError: it is incomplete, or names classes other than this project's and those allowed.
     """
-    try:
-        if recipe["version"] != VERSION:
-            raise LabError(
-                f"the checkpoint's recipe has version {str(recipe['version'])[:40]}, "
-                f"but this program reads version {VERSION}"
-            )
-        kept = {part: with_moved_classes(recipe["config"][part]) for part in REBUILT}
-    except (KeyError, TypeError):
-        raise LabError("the checkpoint's recipe is incomplete") from None
-    for part in kept.values():
-        if type(part) is not dict or "_target_" not in part:
-            raise LabError("the checkpoint's recipe is incomplete")
+    if type(recipe) is not dict or type(recipe.get("config")) is not dict:
+        raise LabError("the checkpoint's recipe is incomplete")
+    if type(version := recipe.get("version")) is not int or version != VERSION:
+        raise LabError(
+            f"the checkpoint's recipe has version {one_line(version)[:40]}, "
+            f"but this program reads version {VERSION}"
+        )
+    kept = {part: with_moved_classes(recipe["config"].get(part)) for part in REBUILT}
+    if any(type(part) is not dict or "_target_" not in part for part in kept.values()):
+        raise LabError("the checkpoint's recipe is incomplete")
     check_targets(kept, "the checkpoint", checked_packages(allow))
     check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
