@@ -56,6 +56,34 @@ def test_quadratic_by_the_formula_with_gradients(grid: tuple[int, int] | None) -
         assert torch.allclose(mine, reference, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_quadratic_in_half_precision_knows_distances_far_from_the_start(
+    dtype: torch.dtype, autocast: bool
+) -> None:
+    torch.manual_seed(0)
+    grid = (20, 30) if autocast else None
+    positions = Quadratic(4, 8, grid=grid)
+    positions = positions if autocast else positions.to(dtype)
+    with torch.autocast("cpu", dtype, enabled=autocast):
+        found = positions.bias(600, 600, 0)
+    assert found.dtype == (torch.float32 if autocast else dtype)
+    expected = Quadratic(4, 8, grid=grid).double()
+    expected.load_state_dict(positions.state_dict())
+    exact = expected.bias(600, 600, 0).softmax(-1)
+    weights = found.double().softmax(-1)
+    assert torch.allclose(weights, exact, atol=1e-5 if autocast else 0.02)
+    values = torch.randn(600, 3).to(found)
+    (found.softmax(-1) @ values).square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in positions.parameters())
+
+
+def test_quadratic_with_a_distant_centre_stays_finite_in_float16() -> None:
+    positions = Quadratic(1, 8).half()
+    torch.nn.init.constant_(positions.centre, 300.0)
+    assert positions.bias(600, 600, 0).isfinite().all()
+
+
 def test_a_sharp_quadratic_head_looks_at_one_pixel() -> None:
     attention = MultiHead(Mechanism(Constant), 4, 2, relative=Quadratic(2, 2, grid=(4, 5)))
     assert isinstance(attention.relative, Quadratic)

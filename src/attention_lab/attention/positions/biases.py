@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.positions.constant_buffer import ConstantBuffer
 from attention_lab.attention.positions.relative import Layout, Relative
+from attention_lab.attention.torch_state import without_autocast
 
 BUCKETS = 32
 """Buckets of distances, as in T5."""
@@ -72,18 +73,24 @@ class Quadratic(Relative):
         """`-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, 0 to and from positions off the sequence or grid."""
         query, query_placed = self._places(offset, queries)
         key, key_placed = self._places(0, keys)
-        delta = key - query.unsqueeze(-2)
-        along = torch.einsum("qka,ha->hqk", delta, self.centre)
-        bias = self.log_sharpness.exp()[:, None, None] * (2 * along - delta.square().sum(-1))
-        return bias.masked_fill(~(query_placed.unsqueeze(-1) & key_placed), 0.0)
+        dtype = self.centre.dtype
+        working = torch.promote_types(dtype, torch.float32)  # half precision cannot square distances
+        delta = (key - query.unsqueeze(-2)).to(working)
+        with without_autocast(self.centre):
+            along = torch.einsum("qka,ha->hqk", delta, self.centre.to(working))
+        sharpness = self.log_sharpness.to(working).exp()
+        bias = sharpness[:, None, None] * (2 * along - delta.square().sum(-1))
+        if dtype == torch.float16:  # a bias of infinity would give NaN, or mask a key
+            bias = bias.clamp(-65_504, 65_504)
+        return bias.to(dtype).masked_fill(~(query_placed.unsqueeze(-1) & key_placed), 0.0)
 
-    def _places(self, start: int, count: int) -> tuple[Float[Tensor, "L a"], Bool[Tensor, " L"]]:
+    def _places(self, start: int, count: int) -> tuple[Int[Tensor, "L a"], Bool[Tensor, " L"]]:
         """Coordinates of positions `start`, `start + 1`, ..., and which are on the sequence or grid."""
         position = torch.arange(start, start + count, device=self.centre.device) - self.prefix
         if self.grid is None:
-            return position.unsqueeze(-1).to(self.centre.dtype), position >= 0
+            return position.unsqueeze(-1), position >= 0
         rows, columns = self.grid
-        place = torch.stack([position // columns, position % columns], -1).to(self.centre.dtype)
+        place = torch.stack([position // columns, position % columns], -1)
         return place, (position >= 0) & (position < rows * columns)
 
 
