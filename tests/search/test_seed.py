@@ -23,3 +23,11 @@ def test_a_seed_repeats_a_study_but_not_its_trials_when_it_is_continued(tmp_path
     assert unbroken == tried(tmp_path / "again", 6)
     continued = tried(tmp_path / "continued", 3, 6)
     assert continued[:3] == unbroken[:3] and len({*continued}) == 6
+
+
+def test_processes_that_start_together_draw_different_values(tmp_path: Path) -> None:
+    studies = [join_study(tmp_path, 4, seed=1) for _ in range(2)]  # both find it empty
+    for study in studies * 2:
+        study.run_one(lambda trial: Result("complete", 0.0))
+    values = [trial.params["x"] for trial in studies[0].trials()]
+    assert len(set(values)) == 4

@@ -98,6 +98,7 @@ class SharedStudy:
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, self._url = FileLock(folder / "study.lock"), make_url(url)
         self.name, self.wanted, self.distributions = name, wanted, distributions
+        self._first = True
         with self.lock, self._blame_storage():
             self.storage = connect(url, heartbeat)
             self.study: Study = optuna.create_study(
@@ -105,8 +106,6 @@ class SharedStudy:
             )
             if [one.name.lower() for one in self.study.directions] != [options.get("direction", "minimize")]:
                 raise ValueError("it has a different direction")
-            if self.study.get_trials(deepcopy=False):
-                self.study.sampler.reseed_rng()  # a seed would propose the first trials' values again
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Check that the options are those the study started with; otherwise values are not comparable.
@@ -166,6 +165,9 @@ class SharedStudy:
 
         with self.lock:
             self._fail_dead_trials()
+            if self._first and self.trials():
+                self.study.sampler.reseed_rng()  # a seed would propose other processes' values again
+            self._first = False
             if len(self.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)) < self.wanted:
                 try:
                     self.study.optimize(objective, n_trials=1, catch=_FailedError)
