@@ -70,23 +70,6 @@ def summed(call: TorchCall, both: list[Tensor], place: int) -> list[int]:
     return [dim for dim in range(-both[place].dim(), 0) if contraction(call, both, place, dim).order]
 
 
-def pooling(weights: Tensor, values: Tensor, key: int) -> tuple[int, ...]:
-    """The order of weights that are multiplied elementwise with values; empty if it does not show.
-
-    The weights must be the same for all features: in that dimension, they have size 1. It stands for the
-    query. In another, the values may be the same for all heads.
-    """
-    if weights.dim() != values.dim() or not values.is_floating_point():  # a mask
-        return ()
-    dims = range(weights.dim())
-    features = [dim for dim in dims if values.shape[dim] not in (1, weights.shape[dim])]
-    if weights.shape[key] != values.shape[key]:
-        return ()
-    if len(features) != 1 or weights.shape[features[0]] != 1 or features[0] - len(dims) == key:
-        return ()
-    return (*(dim for dim in dims if dim not in (features[0], key + len(dims))), features[0], key + len(dims))
-
-
 def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contraction:
     """The same for an einsum, from its letters."""
     left, arrow, output = equation.replace(" ", "").partition("->")

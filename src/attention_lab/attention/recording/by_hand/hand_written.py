@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attention_lab.attention.recording.by_hand.calls import (
-    DISTANCE,
+    COMPARISONS,
     DIVISION,
     DROPOUT,
     EXP,
@@ -39,10 +39,10 @@ from attention_lab.attention.recording.by_hand.contractions import (
     PRODUCTS,
     contraction,
     factors,
-    pooling,
     summed,
 )
 from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
+from attention_lab.attention.recording.by_hand.elementwise import possible_keys, times_values
 from attention_lab.attention.recording.by_hand.heads_first import HeadsFirst
 from attention_lab.attention.recording.by_hand.known_tensors import (
     Exponentials,
@@ -56,6 +56,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
     was_recorded,
 )
 from attention_lab.attention.recording.by_hand.scores import (
+    depend_on_example,
     is_of_positions,
     of_layer,
     of_product,
@@ -100,7 +101,7 @@ class ByHand:
 
     def _call(self, call: TorchCall) -> Any:
         func = call.func
-        if func in PRODUCTS or func in DISTANCE:
+        if func in PRODUCTS or func in COMPARISONS:
             result = call()
             self._product(call, result)
         elif func in SOFTMAX or func in LOG_SOFTMAX:
@@ -161,7 +162,7 @@ class ByHand:
             self._known[result] = Product(plain=False, batched=True)
         elif dim == -1 and of is self._times_vector():
             self._known[result] = Scores()
-        elif isinstance(known, Weighted) and dim == known.weights.key:
+        elif isinstance(known, Weighted) and dim == known.key:
             self._record(known, result)
         return result
 
@@ -267,15 +268,15 @@ class ByHand:
         if len(both) < 2:
             return
         for factor, values in (both, both[::-1]) if self._known else ():
-            weights = self._weights(factor, lambda: ())
+            weights = self._weights(factor, partial(possible_keys, factor, values))
             if weights is not None:
-                order = pooling(factor, values, weights.key)
-                if order:
-                    self._known[result] = Weighted(weights, factor, order, values, pooled=True)
+                product = times_values(weights, factor, values)
+                if product is not None:
+                    self._known[result] = product
                 elif factor.shape == values.shape and weights.key == -1 and weights.map.scores is None:
                     self._session.gates.add(weights.map.site.name)
                 return
-        if all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both):
+        if depend_on_example(both):
             self._elementwise_product = weakref.ref(result)
         elif is_of_positions(*both) or is_of_positions(*both[::-1]):
             self._times_vector = weakref.ref(result)

@@ -118,6 +118,7 @@ class Weighted:
         values: the values.
         pooled: the weights have no dimension of their own for queries.
         query: the dimension of the queries in the product, counted from the end.
+        key: the dimension of the keys in a product that is summed later, counted from the end.
     """
 
     weights: Weights
@@ -126,6 +127,7 @@ class Weighted:
     values: Tensor
     pooled: bool
     query: int | None = None
+    key: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Scores: products of queries and keys, or numbers that a layer computes from the features of a position."""
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from attention_lab.attention.recording.by_hand.calls import LAYERS, TorchCall
+from attention_lab.attention.recording.by_hand.calls import COSINE, LAYERS, TorchCall
 from attention_lab.attention.recording.by_hand.contractions import summed
 from attention_lab.attention.recording.by_hand.known_tensors import Product, Scores, is_composed
 from attention_lab.attention.recording.by_hand.times_values import of_example
@@ -13,6 +13,11 @@ _MOST_HEADS = 32
 def is_of_positions(x: Tensor, vector: Tensor) -> bool:
     """Whether a product has one number for each position: that of its features and a vector."""
     return of_example(x, x) and not x.is_nested and vector.numel() == x.shape[-1]
+
+
+def depend_on_example(both: list[Tensor]) -> bool:
+    """Whether the factors of an elementwise product both depend on the example, as queries and keys do."""
+    return all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both)
 
 
 def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
@@ -28,6 +33,8 @@ def of_product(
     call: TorchCall, both: list[Tensor], known: list[object], result: Tensor
 ) -> Product | Scores | None:
     """What a product without weights is, given what is known of its factors: scores, possibly."""
+    if call.func in COSINE:
+        return Product(plain=False, batched=True) if depend_on_example(both) else None
     if not all(of_example(x, x) for x in both):
         return Scores() if is_of_positions(*both) else None
     for place, one in enumerate(known):
