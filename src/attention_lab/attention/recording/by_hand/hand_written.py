@@ -41,6 +41,7 @@ from attention_lab.attention.recording.by_hand.contractions import (
     factors,
     summed,
 )
+from attention_lab.attention.recording.by_hand.divided_later import DividedLater
 from attention_lab.attention.recording.by_hand.edge_softmax import EdgeSoftmax
 from attention_lab.attention.recording.by_hand.elementwise import possible_keys, times_values
 from attention_lab.attention.recording.by_hand.heads_first import HeadsFirst
@@ -72,9 +73,9 @@ from attention_lab.attention.recording.weights import attended_scores
 class ByHand:
     """Follows normalised scores until they are multiplied with values.
 
-    Scores are normalised by a softmax, or their exponentials by a division by their sum, or by an unknown
-    function, as their values show. They count as attention if the product sums over the normalised dimension,
-    and its other factor depends on the example.
+    Scores are normalised by a softmax, or their exponentials by a division by their sum, before or after the
+    product with values, or by an unknown function, as their values show. They count as attention if the product
+    sums over the normalised dimension, and its other factor depends on the example.
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
     not be a product either: this excludes the features of linear attention (2006.16236). There must also be
     as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
@@ -85,7 +86,7 @@ class ByHand:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
-        self._edges = EdgeSoftmax(session)
+        self._edges, self._divided_later = EdgeSoftmax(session), DividedLater(session, self._known)
         self._heads_first = HeadsFirst()
         # The last elementwise products: of two tensors that depend on the example, and of one and a vector.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
@@ -97,6 +98,9 @@ class ByHand:
         result = self._call(call)
         self._edges.see(call, result)
         self._heads_first.see(call, result)
+        product = self._divided_later.see(call, result)
+        if product is not None:
+            self._record(product, result)
         return result
 
     def _call(self, call: TorchCall) -> Any:

@@ -11,7 +11,7 @@ from attention_lab.attention.torch_state import under_vmap
 
 
 def recognised(
-    session: Session, scores: Product | Scores, x: Tensor, dims: Callable[[], Iterable[int]]
+    session: Session, scores: Product | Scores | None, x: Tensor, dims: Callable[[], Iterable[int]]
 ) -> Weights | None:
     """Weights computed from scores, if their values are a distribution over one of the dimensions."""
     if type(x) is not Tensor or x.is_nested or x.device.type == "meta" or not x.numel() or under_vmap():
