@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from written_elsewhere import FromFunction
 
 from attention_lab.attention import recording
 
@@ -246,3 +247,22 @@ def test_a_graph_with_several_heads_and_no_batch() -> None:
     with recording(model := Graph()) as weights:
         model(torch.randn(L, H, D))
     assert torch.equal(weights[""][0], model.expected.permute(2, 0, 1))
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+@pytest.mark.parametrize("softmax", [F.softmax, nn.Softmax(), lambda x: F.log_softmax(x).exp()])
+def test_a_softmax_over_the_dimension_that_torch_chooses(softmax: Callable[[Tensor], Tensor]) -> None:
+    """As in tutorials for old versions of torch: the second of two, and the first of three."""
+
+    def of_two(x: Tensor) -> Tensor:
+        return torch.bmm(softmax((x[:, :1] * x).sum(2)).unsqueeze(1), x)
+
+    def of_three(x: Tensor) -> Tensor:
+        return softmax((x @ x.mT).permute(2, 0, 1)).permute(1, 2, 0) @ x
+
+    x = torch.randn(3, 5, 4)
+    for attend, queries in ((of_two, 1), (of_three, 5)):
+        with recording(model := FromFunction(attend)) as weights:
+            model(x)
+        expected = (x[:, :queries] @ x.mT).softmax(-1)
+        assert torch.allclose(weights[""][:, 0], expected, atol=1e-6)

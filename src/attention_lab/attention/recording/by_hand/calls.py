@@ -10,6 +10,7 @@ from torch import Tensor
 OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 LOG_SOFTMAX = {torch.log_softmax, F.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
+_MAY_CHOOSE_DIM = {F.softmax, F.log_softmax}
 EXP = {torch.exp, Tensor.exp, Tensor.exp_}
 LOGSUMEXP = {torch.logsumexp, Tensor.logsumexp}
 SUM = {torch.sum, Tensor.sum}
@@ -111,6 +112,14 @@ class TorchCall(NamedTuple):
         if not isinstance(dim, int) or isinstance(dim, bool):
             return None
         return dim if dim < 0 else dim - of.dim()
+
+    @property
+    def softmax_dim(self) -> int | None:
+        """The dimension over which a softmax normalises, counted from the end; torch may choose it."""
+        dim, count = self.dim(self.first), self.first.dim()
+        if dim is None and self.func in _MAY_CHOOSE_DIM:
+            return (0 if count in (1, 3) else 1) - count
+        return dim
 
     @property
     def mixed(self) -> int:

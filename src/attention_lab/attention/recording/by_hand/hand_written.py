@@ -74,8 +74,8 @@ class ByHand:
     """Follows normalised scores until they are multiplied with values.
 
     Scores are normalised by a softmax, or their exponentials by a division by their sum, before or after the
-    product with values, or by an unknown function, as their values show. They count as attention if the product
-    sums over the normalised dimension, and its other factor depends on the example.
+    product with values, or by an unknown function, as their values show. They count as attention if the
+    product sums over the normalised dimension, and its other factor depends on the example.
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
     not be a product either: this excludes the features of linear attention (2006.16236). There must also be
     as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
@@ -110,7 +110,7 @@ class ByHand:
             self._product(call, result)
         elif func in SOFTMAX or func in LOG_SOFTMAX:
             result = call()
-            dim = call.dim(call.first)
+            dim = call.softmax_dim
             if dim is not None and call.first.dim() > 1:
                 self._softmax(call.first, dim, result, logarithm=func in LOG_SOFTMAX)
         elif func in EXP:
