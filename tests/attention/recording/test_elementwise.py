@@ -129,3 +129,22 @@ def test_no_attention() -> None:
     with recording(model := Other()) as weights:
         model(torch.randn(B, L, D))
     assert not weights
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("other", ["coo", "csr", "nested"])
+def test_weights_times_a_tensor_that_is_sparse_or_nested(other: str) -> None:
+    """Such as the edges of a graph; the model runs as without a recording."""
+
+    def attend(x: Tensor) -> Tensor:
+        weights = (x @ x.mT).softmax(-1)
+        if other == "nested":
+            parts = [torch.ones(2, D), torch.ones(3, D)]
+            return weights[:2, 0, :, None] * torch.nested.nested_tensor(parts, layout=torch.jagged)
+        edges = torch.eye(L)
+        return weights[0] * (edges.to_sparse() if other == "coo" else edges.to_sparse_csr())
+
+    model, x = FromFunction(attend), torch.randn(B, 3 if other == "nested" else L, D)
+    with recording(model) as weights:
+        model(x)
+    assert not weights

@@ -6,7 +6,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.by_hand.known_tensors import Scores, Weighted, Weights
+from attention_lab.attention.recording.by_hand.known_tensors import (
+    Scores,
+    Weighted,
+    Weights,
+    is_plain,
+)
 
 
 def possible_keys(factor: Tensor, values: Tensor) -> Iterable[int]:
@@ -43,6 +48,8 @@ def times_values(weights: Weights, factor: Tensor, values: Tensor) -> Weighted |
 def _feature(factor: Tensor, values: Tensor) -> int | None:
     """The dimension of the features of the values, which share a weight; None if it does not show."""
     if factor.dim() != values.dim() or not values.is_floating_point():  # a mask
+        return None
+    if not (is_plain(factor) and is_plain(values)):
         return None
     dims = range(-factor.dim(), 0)
     features = [dim for dim in dims if values.shape[dim] > factor.shape[dim] == 1]

@@ -54,6 +54,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import (
     Weighted,
     Weights,
     is_composed,
+    is_plain,
     was_recorded,
 )
 from attention_lab.attention.recording.by_hand.scores import (
@@ -232,7 +233,7 @@ class ByHand:
             weights = replace(weights, before=found.detach().clone() if call.in_place else found.detach())
         zero = zeros(weights, found) if call.may_mask else None
         result = call()
-        if not isinstance(result, Tensor) or not result.is_floating_point():
+        if not isinstance(result, Tensor) or not result.is_floating_point() or not is_plain(result):
             return result
         with torch._C.DisableTorchFunction(), torch.no_grad():
             key, mask = key_and_mask(weights, call, found, result)

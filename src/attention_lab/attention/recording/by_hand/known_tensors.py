@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from attention_lab.attention.recording.by_hand.calls import TorchCall
@@ -153,3 +154,8 @@ def is_composed(known: object) -> bool:
 def was_recorded(known: object) -> bool:
     """Whether a tensor contains weights that have been multiplied with values, and recorded."""
     return isinstance(known, Weights) and known.map.used
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a tensor is neither sparse nor nested."""
+    return x.layout is torch.strided and not x.is_nested
