@@ -116,7 +116,7 @@ class TorchCall(NamedTuple):
     @property
     def softmax_dim(self) -> int | None:
         """The dimension over which a softmax normalises, counted from the end; torch may choose it."""
-        dim, count = self.dim(self.first), self.first.dim()
+        dim, count = self.dim(self.first), int(self.first.dim())
         if dim is None and self.func in _MAY_CHOOSE_DIM:
             return (0 if count in (1, 3) else 1) - count
         return dim
