@@ -9,6 +9,7 @@ from attention_lab.attention.recording.by_hand.known_tensors import Map, Product
 from attention_lab.attention.recording.fused import split_heads
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
+from attention_lab.attention.torch_state import has_values
 
 
 def record_times_values(
@@ -46,8 +47,19 @@ def record_times_values(
     with torch._C.DisableTorchFunction(), torch.no_grad():
         # Without a dimension for queries, heads are not joined with the examples.
         windows = _may_have_windows(product.values, order)
-        heads = partial(_with_heads, joined=not product.pooled, heads_first=heads_first, windows=windows)
-        mask = None if mask is None or mask.shape != values.shape else heads(mask, order, found.site)
+        heads = partial(
+            _with_heads,
+            joined=not product.pooled,
+            heads_first=heads_first,
+            windows=windows,
+            shared=product.values.dim() == 3,
+        )
+        mask = None if mask is None or mask.shape != values.shape else mask
+        normalised = (found.source or found).weights
+        if order == (0, 1, 2) and _have_joined_queries(values, normalised):
+            order = (0, 1, 2, 3)
+            values, mask = values.view_as(normalised), None if mask is None else mask.view_as(normalised)
+        mask = None if mask is None else heads(mask, order, found.site)
         values = heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     found.recorded = True
@@ -84,6 +96,16 @@ def _may_have_windows(values: Tensor, order: tuple[int, ...]) -> bool:
     return values.dim() == len(order) == 4 and values.stride(1) > values.stride(2)
 
 
+def _have_joined_queries(x: Tensor, normalised: Tensor) -> bool:
+    """Whether heads and queries, separate when the weights were normalised, have been joined since.
+
+    So have those of multi-query attention (1911.02150), in a product with the values of all heads.
+    """
+    if normalised.dim() != 4 or len(x) != len(normalised) or not has_values(x):
+        return False
+    return torch.equal(normalised.flatten(1, 2), x)
+
+
 def _with_heads(
     x: Tensor,
     order: tuple[int, ...],
@@ -92,10 +114,12 @@ def _with_heads(
     joined: bool = True,
     heads_first: bool = False,
     windows: bool = False,
+    shared: bool = False,
 ) -> Tensor:
     """Weights as `[B, H, Q, K]`; examples and heads may be `joined` in the first of three dimensions.
 
     In the first of four, they may be joined if the second can be that of `windows`, or not that of heads.
+    If all heads have `shared` values, the second may be that of the queries.
     """
     x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
     if x.dim() == 3:
@@ -104,6 +128,8 @@ def _with_heads(
             return x.reshape(number, len(x) // number, *x.shape[1:]).transpose(0, 1)
         return split_heads(x, number)
     second = x.dim() == 4 and site.may_have_heads(x.shape[1])
+    if shared and not second and x.dim() == 4 and site.may_have_heads(x.shape[2]):
+        return x.transpose(1, 2)
     if x.dim() == 4 and (windows or not second):
         if site.may_have_heads(x.shape[0]) and not second:
             return x.transpose(0, 1)
