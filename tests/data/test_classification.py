@@ -131,6 +131,18 @@ def test_errors(tmp_path: Path, train: str, test: str, expected: str) -> None:
     assert str(caught.value) == f"{tmp_path}/{expected}"
 
 
+def test_long_labels_are_shown_in_part(tmp_path: Path) -> None:
+    long = "n" * 5000
+    for train, test, end in (
+        (f"{long}1\ta\n{long}2\tb\n", f"{long}3\ta\n", "…"),
+        (f"{long}\ta\n", f"{long}\ta\n", "at least two are needed"),
+    ):
+        with pytest.raises(LabError) as caught:
+            three(tmp_path, train, test).setup()
+        assert len(str(caught.value)) < 1000
+        assert str(caught.value).endswith(end)
+
+
 def test_a_text_longer_than_the_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"train\.tsv:2: 3 words, but the model reads at most 2 \(data"):
         three(tmp_path, "no\ta\nyes\tb b b\n", "no\ta\n", max_length=2).setup()

@@ -186,6 +186,20 @@ def test_errors(tmp_path: Path, nodes: str, edges: str, expected: str) -> None:
     assert str(caught.value) == expected.format(tmp_path)
 
 
+def test_long_names_are_shown_in_part(tmp_path: Path) -> None:
+    long = "n" * 5000
+    for nodes, edges, end in (
+        (NODES, f"ann\t{long}\n", "nodes.tsv"),
+        (f"ann\t{long}\nbob\t\n", "ann\tbob\n", "at least two labels are needed"),
+        (f"ann\t{long}1\nbob\t{long}2\ncid\t{long}3\n", "ann\tbob\n", "or another data.seed"),
+        (f"{long}\tx\n{long}\ty\n", EDGES, "is already in line 1"),
+    ):
+        with pytest.raises(LabError) as caught:
+            files(tmp_path, nodes, edges).setup()
+        assert len(str(caught.value)) < 1000
+        assert str(caught.value).endswith(end)
+
+
 def test_every_split_of_a_graph_needs_nodes(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"data\.fractions=\[0\.5, 0\.5, 0\]: .* each above 0"):
         files(tmp_path, fractions=[0.5, 0.5, 0])

@@ -174,6 +174,13 @@ def test_bad_csv(file: Path, content: bytes, expected: str) -> None:
     assert refusal(file, content, ["x", "y"]) == expected
 
 
+@pytest.mark.parametrize("names", [["x"] * 5000, ["x" * 100_000], [f"column_{n}" for n in range(5000)]])
+def test_a_long_header_is_shown_in_part(file: Path, names: list[str]) -> None:
+    found = refusal(file, f"{','.join(names)}\n".encode(), ["y"])
+    assert len(found) < 1500
+    assert found.endswith(CHOOSE)
+
+
 @pytest.mark.parametrize("long", [b"ab ," * 30 + b"\n1\n", b"x\n" + b"1," * 60, b"x\n" + b'"1\n",' * 30])
 def test_a_row_so_long_that_its_fields_fill_the_memory(
     long: bytes, file: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor
 
-from attention_lab.console_text import counted
+from attention_lab.console_text import counted, printable
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
@@ -223,9 +223,11 @@ class ClassificationCodec(BaseCodec):
     def label(self, name: str) -> int:
         """The number of a label. Raises LabError if the training split has no such label."""
         if name not in self._numbers:
-            labels, more = ", ".join(self.labels[:10]), len(self.labels) - 10
+            labels, more = printable(", ".join(self.labels[:10])), len(self.labels) - 10
             rest = f" and {more:,} more" if more > 0 else ""
-            raise LabError(f"the label {name!r} does not occur in training; the labels are {labels}{rest}")
+            raise LabError(
+                f"the label '{printable(name)}' does not occur in training; the labels are {labels}{rest}"
+            )
         return self._numbers[name]
 
     @cached_property

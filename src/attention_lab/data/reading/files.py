@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, cast
 
-from attention_lab.console_text import counted
+from attention_lab.console_text import counted, printable
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import read_regular
@@ -27,6 +27,8 @@ LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
+MOST_SHOWN = 50
+"""Most names of columns that a message lists."""
 
 _SAVE = "; save the file with the encoding UTF-8"
 _OTHER_FORMATS = {
@@ -131,7 +133,9 @@ def _check_header(header: Sequence[str], columns: Sequence[str], path: str) -> N
             remedy = f"columns must be separated by commas, not {other[0]!r}"
         elif all(map(_is_number, header)):
             remedy = f"the first line must name the columns, such as {','.join(columns)}"
-        raise LabError(f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; {remedy}")
+        more = ", ..." if len(header) > MOST_SHOWN else ""
+        shown = printable(", ".join(header[:MOST_SHOWN]), 1000) + more
+        raise LabError(f"{path}:1: column {column!r} is {found} in the header: {shown}; {remedy}")
 
 
 def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
