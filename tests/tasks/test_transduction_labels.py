@@ -61,6 +61,20 @@ def test_of_a_long_output_for_an_image_the_first_symbols_are_observed(
         torch.testing.assert_close(few.records[0].weights, all_of_them.records[0].weights[:, :4])
 
 
+def test_only_the_first_symbols_are_observed_of_the_outputs_of_very_long_texts(
+    data: Reverse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, batch = _task(data), data.probe(2)
+    written = torch.full((2, 9), data.codec.target.vocabulary.ids(data.codec.target.vocabulary.symbols)[0])
+    monkeypatch.setattr(task, "decode", lambda _: written)
+    every = task.observe(batch)
+    assert [len(one.records[-1].queries) for one in every] == [9, 9]
+    monkeypatch.setattr(sequence_generation, "MOST_WEIGHTS_OF_TEXT", 4 * batch.source.shape[1] + 1)
+    for few, all_of_them in zip(task.observe(batch), every, strict=True):
+        assert (few.output, len(few.records[-1].queries)) == (all_of_them.output, 4)
+        torch.testing.assert_close(few.records[-1].weights, all_of_them.records[-1].weights[:, :4])
+
+
 @pytest.mark.parametrize("layer", [0, 2])
 def test_the_gold_alignment_judges_the_attention_that_the_model_names(
     layer: int, data: Reverse, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,9 @@ MOST_BEAMS = 1000
 MOST_SEQUENCES = 1 << 18
 """The largest number of hypotheses or samples of a batch, which are all in memory at once."""
 MOST_WEIGHTS = 1 << 22
-"""The largest number of weights that are observed of an image, whose records are not reduced to tiles."""
+"""The largest number of weights that a head is observed with for an image, whose records have no tiles."""
+MOST_WEIGHTS_OF_TEXT = 1 << 26
+"""The same for a text: 8,192 queries and keys."""
 STEEPEST = 10.0
 """The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
 
@@ -102,7 +104,8 @@ class SequenceGeneration:
     def observe(self, batch: TransductionBatch) -> list[Observation]:
         """Each example with its decoded output and the weights of every attention that produced it.
 
-        For images with very many cells, these are the weights of the first symbols of the output.
+        For images with very many cells, and for very long texts, these are the weights of the first symbols
+        of the output.
         """
         output = self.decode(batch)
         texts = self.source_texts(batch)
@@ -132,11 +135,12 @@ class SequenceGeneration:
             )
         return result
 
-    def _most_symbols(self, batch: TransductionBatch) -> int | None:
-        """The number of symbols of each output whose weights are observed; None for all of them."""
-        if not isinstance(self.codec, ImageCodec):
-            return None
-        return max(1, MOST_WEIGHTS // (batch.source[0].numel() // self.codec.cell**2))
+    def _most_symbols(self, batch: TransductionBatch) -> int:
+        """The number of symbols of each output whose weights are observed."""
+        places = batch.source[0].numel()
+        if isinstance(self.codec, ImageCodec):
+            return max(1, MOST_WEIGHTS // (places // self.codec.cell**2))
+        return max(1, MOST_WEIGHTS_OF_TEXT // places)
 
     def _search(self, batch: TransductionBatch, beam_size: int, n: int) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, best first, and their scores `[B, n]`."""
