@@ -125,6 +125,19 @@ def test_one_member_with_ctc_is_enough_for_rescoring(tmp_path: Path) -> None:
         assert changed.task.ctc_rescoring == 0.5
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_member_with_weights_that_are_not_finite_is_refused(value: float, tmp_path: Path) -> None:
+    """Every output would be empty, without a word."""
+    for name in ("good", "bad"):
+        task = transduction(SMALL)
+        if name == "bad":
+            next(task.model.parameters()).data[0] = value
+        torch.save({"state_dict": task.state_dict(), RECIPE: task.recipe}, tmp_path / f"{name}.ckpt")
+    load(tmp_path / "bad.ckpt")
+    with pytest.raises(LabError, match=r"bad\.ckpt has weights that are NaN or infinite; leave it out$"):
+        load([tmp_path / "good.ckpt", tmp_path / "bad.ckpt"])
+
+
 @pytest.mark.slow
 def test_one_checkpoint_is_what_it_was(command) -> None:
     fitted = command(*SEQ2SEQ)

@@ -138,6 +138,8 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} has no sequence-to-sequence model; only those can be combined")
+        if not all(bool(one.isfinite().all()) for one in task.model.parameters()):
+            raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
         if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
                 f"ckpt_path: {paths[place]} and {path} have different vocabularies: "
