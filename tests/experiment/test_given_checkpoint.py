@@ -1,5 +1,6 @@
 """Options on the command line that change the task or the data of a checkpoint."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,8 @@ from saved_models import SEQ2SEQ, transduction
 
 from attention_lab.errors import LabError
 from attention_lab.experiment import given_checkpoint
-from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.models import Ensemble
+from attention_lab.experiment.given_checkpoint import load_trained_model
+from attention_lab.files.run_files import RECIPE
 
 KEPT = {
     "model": {"_target_": "attention_lab.models.SelfAttentionClassifier"},
@@ -41,15 +42,20 @@ def test_options_of_the_task_and_of_the_checkpoint_stay(monkeypatch: pytest.Monk
     assert _given(monkeypatch, "task.odd=2", kept=own)["task"]["odd"] == 2
 
 
-def test_weights_that_are_not_finite_are_named() -> None:
-    """Of an ensemble, too, which was tested without a warning."""
-    members = [transduction(SEQ2SEQ) for _ in range(2)]
-    together = Ensemble([member.model for member in members])
-    members[0].model = together
-    trained = TrainedModel(members[0])
-    assert given_checkpoint.weights_warning(trained) == ""
-    name, weight = next(members[1].model.named_parameters())
-    torch.nn.init.constant_(weight, torch.nan)
-    assert given_checkpoint.weights_warning(trained) == (
-        f"ckpt_path: member 2.{name} has weights that are NaN or infinite: choose another checkpoint"
-    )
+@pytest.mark.parametrize("stage", ["test", "predict", "export"])
+def test_weights_that_are_not_finite_are_named(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hydra = SimpleNamespace(overrides=SimpleNamespace(task=[]))
+    monkeypatch.setattr(given_checkpoint, "HydraConfig", SimpleNamespace(get=lambda: hydra))
+    for value, message in (
+        (1.0, ""),
+        (torch.nan, "Warning: ckpt_path={path}: {name} has weights that are NaN or infinite\n"),
+    ):
+        task = transduction(SEQ2SEQ)
+        name, weight = next(task.model.named_parameters())
+        torch.nn.init.constant_(weight, value)
+        path = tmp_path / "mine.ckpt"
+        torch.save({"state_dict": task.state_dict(), RECIPE: task.recipe}, path)
+        load_trained_model({"ckpt_path": str(path), "stage": stage, "allow": []})
+        assert capsys.readouterr().err == message.format(path=path, name=name)

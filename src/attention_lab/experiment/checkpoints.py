@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 from hydra.errors import InstantiationException
-from torch import Tensor
+from torch import Tensor, nn
 
 from attention_lab.commandline.option_paths import flatten
 from attention_lab.config_parts import MECHANISM, completed
@@ -138,7 +138,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} has no sequence-to-sequence model; only those can be combined")
-        if not all(bool(one.isfinite().all()) for one in task.model.parameters()):
+        if first_not_finite(task.model):
             raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
         if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
@@ -172,6 +172,11 @@ def _tags(codec: Codec) -> list[int]:
     assert isinstance(codec, TransductionCodec)
     symbols = codec.source.vocabulary.symbols
     return codec.source.vocabulary.ids(filter(codec.source.notation.keeps_place, symbols))
+
+
+def first_not_finite(model: nn.Module) -> str:
+    """The name of the first parameter with values that are NaN or infinite; empty if there is none."""
+    return next((name for name, one in model.named_parameters() if not bool(one.isfinite().all())), "")
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:

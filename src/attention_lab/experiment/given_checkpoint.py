@@ -1,5 +1,6 @@
 """Load the checkpoints given by `ckpt_path`, with the changes that the command line may make to them."""
 
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,13 +9,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.config_parts import REBUILT
-from attention_lab.console_text import counted
+from attention_lab.console_text import console_message
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.build_errors import check_typed_option
-from attention_lab.experiment.checkpoints import load
+from attention_lab.experiment.checkpoints import first_not_finite, load
 from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
 from attention_lab.tasks import Task
 
@@ -49,6 +51,7 @@ def load_trained_model(plain: Config) -> Given:
 
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
     trained = load(paths, adapted, plain["allow"])
+    _warn_of_weights(trained, paths[0])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     config = {**plain, **given, **trained.task.recipe["config"]}
     file = config["data"].get("file")
@@ -56,13 +59,12 @@ def load_trained_model(plain: Config) -> Given:
     return Given(trained, config, str(file) if file is not None and is_new else None)
 
 
-def weights_warning(trained: TrainedModel[Task]) -> str:
-    """A warning that weights are NaN or infinite, as diverged training leaves them; empty if none are."""
-    found = [name for name, one in trained.model.named_parameters() if not bool(one.isfinite().all())]
-    if not found:
-        return ""
-    more = f" (and {counted(len(found) - 1, 'more tensor')})" if len(found) > 1 else ""
-    return f"ckpt_path: {found[0]} has weights that are NaN or infinite{more}: choose another checkpoint"
+def _warn_of_weights(trained: TrainedModel[Task], path: str) -> None:
+    """Warn of weights that are NaN or infinite, as diverged training leaves them; an ensemble has none."""
+    name = first_not_finite(trained.model)
+    if name and is_rank_zero():
+        warning = f"ckpt_path={path}: {name} has weights that are NaN or infinite"
+        print(console_message("Warning", warning), file=sys.stderr)
 
 
 def _absolute(file: Any) -> str:

@@ -39,7 +39,7 @@ from attention_lab.experiment.fitting import (
     previous_results,
     write_settings,
 )
-from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model, weights_warning
+from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.files.run_files import CONFIG, HEATMAPS, PREDICTIONS
@@ -130,8 +130,6 @@ def test(config: DictConfig) -> None:
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         count = len(trained.model.all_members)
         print(console_line(f"An ensemble of {count} checkpoints, listed in {folder / CONFIG}"))
-    if (warning := weights_warning(trained)) and trainer.is_global_zero:
-        print(console_message("Warning", warning), file=sys.stderr)
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
