@@ -15,7 +15,7 @@ from attention_lab.data.reading.codecs import (
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, LineError
 from attention_lab.sizes import ClassificationSizes, TransductionSizes
 from attention_lab.special_symbols import EOS, UNK
 
@@ -124,6 +124,16 @@ def test_lines_of_symbols() -> None:
     assert TRANSDUCTION.target.labels([5, 4, EOS, 0]) == ["B", "AH", "</s>"]
     assert TRANSDUCTION.decode([5, 4, EOS, 0]) == "B AH"
     assert TRANSDUCTION.sizes == TransductionSizes(7, 6)
+
+
+def test_a_source_to_predict_for_has_at_most_ten_thousand_symbols() -> None:
+    assert TRANSDUCTION.encode(["a" * 10_000]).source_lengths.item() == 10_001
+    with pytest.raises(LineError) as raised:
+        TRANSDUCTION.encode(["a", "a" * 10_001], first=5)
+    assert (raised.value.number, raised.value.problem) == (
+        6,
+        "10,001 symbols, but an input may have at most 10,000: split it into several lines",
+    )
 
 
 def test_lines_to_classify() -> None:

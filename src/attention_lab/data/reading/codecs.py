@@ -33,6 +33,9 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes, TransductionSizes
 from attention_lab.special_symbols import EOS
 
+LONGEST_SOURCE = 10_000
+"""Most symbols of an input to predict for; time and memory grow with the square."""
+
 
 @dataclass(frozen=True)
 class RegressionCodec(BaseCodec):
@@ -139,10 +142,23 @@ class TransductionCodec(BaseCodec):
         return replace(self, source=self.source.left_to_right, target=self.target.left_to_right)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
-        """Encode source lines; the target is only `EOS`, without references or alignment."""
-        sources = Ragged(encode_lines(lines, first, lambda line: [*self.source.encode(line), EOS]))
+        """Encode source lines; the target is only `EOS`, without references or alignment.
+
+        Raises:
+            LineError: a line has more than `LONGEST_SOURCE` symbols.
+        """
+        sources = Ragged(encode_lines(lines, first, self._source))
         unseen = tuple(self.unseen(self.source.tokens(line)) for line in lines)
         return unlabelled(sources[torch.arange(len(lines))], sources.lengths, unseen)
+
+    def _source(self, line: str) -> list[int]:
+        ids = self.source.encode(line)
+        if len(ids) > LONGEST_SOURCE:
+            raise LabError(
+                f"{len(ids):,} symbols, but an input may have at most {LONGEST_SOURCE:,}: "
+                "split it into several lines"
+            )
+        return [*ids, EOS]
 
     def unseen(self, source: Sequence[str], references: Iterable[Sequence[str]] = ()) -> Unseen:
         """The symbols of an example that are not in the vocabularies."""
