@@ -38,6 +38,20 @@ def test_many_short_rows_below_many_columns_take_no_quadratic_time(logger: CSVLo
     assert len(logger.experiment.metrics) == count
 
 
+def test_short_rows_that_would_be_written_with_every_column_are_refused(logger: CSVLogger) -> None:
+    """The logger writes each row with all columns: 400 MB for this file of 200 kB."""
+    names = b",".join(b"%d" % number for number in range(20_000))
+    _write(logger, names + b"\n" + b",".join([b"1"] * 20_000) + b"\n" + b"1\n" * 20_000)
+    with pytest.raises(LabError, match=r"metrics\.csv cannot be read: its rows are shorter than its header"):
+        rewind([logger], {"metrics.csv": 10**9})
+
+
+def test_the_last_row_may_have_been_cut_off(logger: CSVLogger) -> None:
+    _write(logger, b"a,b,step\n1.0,2.0,0\n3.0")
+    rewind([logger], {"metrics.csv": 2})
+    assert logger.experiment.metrics == [{"a": "1.0", "b": "2.0", "step": "0"}, {"a": "3.0"}]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

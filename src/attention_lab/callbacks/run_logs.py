@@ -68,7 +68,11 @@ def _table(logger: CSVLogger) -> Path:
 def _first_rows(table: Path, count: int) -> list[dict[str, str]]:
     """The first rows of a table, which may come from others, without empty fields."""
     try:
-        return list(islice(_rows(table, physical_memory() // _MEMORY), count))
+        rows = list(islice(_rows(table, physical_memory() // _MEMORY), count))
+        # The logger writes every row with all columns, as they are in a table of its own.
+        if len(rows) * len(set().union(*rows)) > table.stat().st_size:
+            raise ValueError("its rows are shorter than its header")
+        return rows
     except OSError as error:
         raise LabError(f"{table} cannot be read: {error.strerror}") from None
     except (csv.Error, ValueError) as error:
