@@ -68,6 +68,18 @@ def test_wandb_takes_no_server_from_the_folder_of_a_run(
     WandbRunLogger(str(tmp_path / "another"), offline=True)  # the settings are the user's own
 
 
+@pytest.mark.parametrize("link", [True, False])
+def test_wandb_writes_to_no_other_folder_than_its_own(link: bool, tmp_path: Path) -> None:
+    """If there is a folder `.wandb`, perhaps a link, wandb would use it in place of `wandb`."""
+    pytest.importorskip("wandb")
+    other, run = tmp_path / "other", tmp_path / "run"
+    other.mkdir()
+    run.mkdir()
+    (run / ".wandb").symlink_to(other) if link else (run / ".wandb").mkdir()
+    with pytest.raises(LabError, match=r"run/\.wandb: wandb would write there, not to .*run/wandb"):
+        WandbRunLogger(str(run), offline=True)
+
+
 @pytest.mark.slow  # importing MLflow alone takes ten seconds
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(command) -> None:

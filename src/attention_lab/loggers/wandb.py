@@ -11,7 +11,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.paths import is_inside
-from attention_lab.files.regular_files import is_there
+from attention_lab.files.regular_files import is_named, is_there
 from attention_lab.files.writing import remove
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
 
@@ -35,7 +35,8 @@ class WandbRunLogger(WandbLogger, RunLogger):
         notes: a description.
 
     Raises:
-        LabError: wandb is not installed, or would take its settings from the run's folder.
+        LabError: wandb is not installed, would take its settings from the run's folder, or would write to
+            `folder/.wandb`.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class WandbRunLogger(WandbLogger, RunLogger):
         notes: str | None = None,
     ) -> None:
         _check_settings(folder)
+        _check_place(Path(folder))
         try:
             super().__init__(
                 name=run_title(Path(folder)),
@@ -144,3 +146,9 @@ def _check_settings(folder: str) -> None:
                 f"{settings} in the run's folder may name another server for wandb: remove it, or start in "
                 "another folder"
             )
+
+
+def _check_place(folder: Path) -> None:
+    """Reject a `.wandb` in the run's folder, perhaps a link from others: wandb prefers it to `wandb`."""
+    if is_named(folder / ".wandb"):
+        raise LabError(f"{folder / '.wandb'}: wandb would write there, not to {folder / 'wandb'}: remove it")
