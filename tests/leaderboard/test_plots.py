@@ -141,6 +141,15 @@ def test_bubbles_of_one_group_are_joined() -> None:
     assert note.endswith("; area and number: memory")
 
 
+def test_a_negative_size_is_no_area() -> None:
+    found = [setting({"mechanism": "band"}, {"test/r2": 0.5, "speed/s": 1.0, "test/log_likelihood": -3.0})]
+    for more in ([], [setting({"mechanism": "dot"}, {"test/r2": 0.4, "speed/s": 2.0})]):
+        view = View("speed/s", "test/r2", size="test/log_likelihood", group="mechanism")
+        assert draw_axes([*found, *more], view, "t").startswith(b"\x89PNG")
+    mixed = [*found, setting({"mechanism": "dot"}, {**found[0].jobs[0].metrics, "test/log_likelihood": 2.0})]
+    assert draw_axes(mixed, view, "t").startswith(b"\x89PNG")
+
+
 def test_the_table_has_the_metrics_of_both_axes() -> None:
     found = setting({"size": 1}, {"test/accuracy": 1.0, "test/loss": 2.0, "speed/s": 3.0, "parameters": 4.0})
     bubbles = make_section("", found.jobs, View("speed/s", "test/accuracy"))

@@ -257,7 +257,7 @@ def draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
         colour = COLOURS[place % len(COLOURS)]
         x, y, areas = _usable(series.x), _usable(series.y), np.full(len(series.x), 84.0)  # square points
         if len(series.areas) and largest > 0:
-            areas = np.nan_to_num(_usable(series.areas)) / largest * 1400
+            areas = np.nan_to_num(_usable(series.areas)).clip(min=0) / largest * 1400  # none if negative
         xerr, yerr = _lengths(x, series.x_intervals), _lengths(y, series.intervals)
         axes.errorbar(x, y, yerr, xerr, fmt="none", ecolor=colour, **_BARS)
         axes.scatter(x, y, s=areas, color=colour, alpha=0.55, linewidths=1.2, edgecolors=colour)
