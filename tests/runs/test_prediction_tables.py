@@ -73,6 +73,19 @@ def test_the_worst_outputs_are_those_with_the_most_edits_per_symbol(tmp_path: Pa
     assert read_confusions(tmp_path) == [["a → b", "2", "ab\tc"]] * 20
 
 
+def test_no_more_of_long_outputs_is_kept_than_is_shown(tmp_path: Path) -> None:
+    row = f"{'x' * 400_000}\U0001f600\ty\\tz\ta\t9\n"  # in memory, four bytes for each character
+    (tmp_path / "predictions.tsv").write_text(PREDICTIONS + row * 20)
+    (tmp_path / "confusions.tsv").write_text(CONFUSIONS + row.replace("\ta", "") * 20)
+    tracemalloc.start()
+    worst, confusions = read_worst(tmp_path), read_confusions(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert worst == [["x" * 400, "y\tz", "a", "9"]] * 20
+    assert confusions == [["x" * 400, "y\tz", "9"]] * 20
+    assert peak < 10_000_000
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 from attention_lab.files.regular_files import read_lines
@@ -37,23 +38,24 @@ def read_confusions(folder: Path) -> list[list[str]]:
     """Confusions, their counts and an example of each, the most common first; empty without a table."""
     rows = read_rows(folder / CONFUSIONS, CONFUSION_COLUMNS)
     try:
-        first = list(islice(rows, SHOWN))
+        first = [_shown(row) for row in islice(rows, SHOWN)]
         for _ in rows:  # a table with a damaged row is not used
             pass
     except (OSError, ValueError):
         return []
-    return [_shown(row) for row in first]
+    return first
 
 
 def read_worst(folder: Path) -> list[list[str]]:
     """Input, output, reference and edits of the outputs with the most edits per symbol."""
     rows = read_rows(folder / PREDICTIONS, PREDICTION_COLUMNS)
     wrong = (row for row in rows if row[3].isascii() and row[3].isdigit() and int(row[3][:9]))
+    ranked = ((-int(row[3][:9]) / _symbols(unescape(row[2])), _shown(row)) for row in wrong)
     try:
-        worst = nsmallest(SHOWN, wrong, key=lambda row: -int(row[3][:9]) / _symbols(unescape(row[2])))
+        worst = nsmallest(SHOWN, ranked, key=itemgetter(0))
     except (OSError, ValueError):
         return []
-    return [_shown(row) for row in worst]
+    return [row for _, row in worst]
 
 
 def _symbols(reference: str) -> int:
@@ -62,4 +64,5 @@ def _symbols(reference: str) -> int:
 
 
 def _shown(row: list[str]) -> list[str]:
-    return [unescape(cell)[:_LONGEST_CELL] for cell in row]
+    """As much of a row as is shown; an escape has two characters."""
+    return [unescape(cell[: 2 * _LONGEST_CELL])[:_LONGEST_CELL] for cell in row]
