@@ -10,6 +10,7 @@ from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.datasets import ClassificationSplit
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
+from attention_lab.errors import LabError
 from attention_lab.models import MultiHeadClassifier
 from attention_lab.tasks import Classification
 from attention_lab.tasks.pictures import readable
@@ -64,6 +65,36 @@ def test_a_model_of_ones_own_needs_no_labels_of_positions(queries: int) -> None:
         assert observation.labels("attention") == labels
         assert observation.weights["attention"].shape == (1, queries, length)
         assert [record.module for record in observation.records] == ["attention"]
+
+
+class _Returning(nn.Module):
+    """A user's own classifier that returns the same values for every batch."""
+
+    def __init__(self, returned: object) -> None:
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> object:
+        return self.returned
+
+
+@pytest.mark.parametrize(
+    ("returned", "given"),
+    [
+        (torch.zeros(2, 32), r"\[2, 32\]"),  # no readout
+        (torch.zeros(2, 1, 32), r"\[2, 1, 32\]"),
+        (torch.zeros(4, 3), r"\[4, 3\]"),
+        (torch.zeros(2, 3, dtype=torch.int64), "torch.int64"),
+        ((torch.zeros(2, 3), None), "a tuple"),
+    ],
+)
+def test_what_a_model_of_ones_own_returns_is_checked(returned: object, given: str) -> None:
+    codec = ClassificationCodec(["a", "b", "c"], length=4, features=3)
+    task = Classification(_Returning(returned), codec)  # type: ignore[arg-type]
+    batch = ClassificationBatch(torch.rand(2, 4, 3), torch.tensor([4, 2]), torch.tensor([1, 2]))
+    for step in (task.training_step, task.validation_step, task.test_step):
+        with pytest.raises(LabError, match=rf"_Returning must return .*logits \[2, 3\], .*, not {given}"):
+            step(batch, 0)
 
 
 def test_a_text_is_shown_as_it_was_given() -> None:

@@ -1,5 +1,6 @@
 """Classification of sequences, and the base class of all classification tasks."""
 
+import math
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.node_codec import NodeCodec
+from attention_lab.errors import LabError
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
@@ -72,7 +75,7 @@ class LabelPrediction(Task):
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
-        loss = label_cross_entropy(self.logits(batch), batch.labels, self.label_smoothing)
+        loss = label_cross_entropy(self._checked_logits(batch), batch.labels, self.label_smoothing)
         self.log_training_loss(loss, len(batch.labels))
         return loss
 
@@ -103,9 +106,26 @@ class LabelPrediction(Task):
         commonest = write_label_errors(by_row(self.scored, data.splits.test), self.codec.decode, folder)
         return [*tables, commonest] if commonest.rows else tables
 
+    def _checked_logits(self, batch: Any) -> Tensor:
+        """The logits. Raises LabError if the model, perhaps the user's own, returns anything else."""
+        logits: object = self.logits(batch)
+        expected = [*batch.labels.shape, len(self.codec.labels)]
+        if isinstance(logits, Tensor) and logits.is_floating_point():
+            shape = list(logits.shape)
+            ends = shape[:1] + shape[-1:] == expected[:1] + expected[-1:]
+            if ends and len(shape) > 1 and logits.numel() == math.prod(expected):
+                return logits
+            given = str(shape)
+        else:
+            given = str(logits.dtype) if isinstance(logits, Tensor) else kind_of(logits)
+        raise LabError(
+            f"{type(self.model).__name__} must return floating-point logits {expected}, one for each example "
+            f"and class, not {given}"
+        )
+
     def _evaluate(self, batch: Any, split: SplitName) -> Tensor:
         """Log loss and accuracy; returns the logits."""
-        logits = self.logits(batch)
+        logits = self._checked_logits(batch)
         loss = label_cross_entropy(logits, batch.labels)
         metric = self.accuracy[split]
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
