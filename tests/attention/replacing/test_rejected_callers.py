@@ -42,6 +42,8 @@ def test_modules_that_would_be_left_out_are_an_error() -> None:
     ):
         replace_attention(Half(), SAME, inputs(3, 7))
     assert list(replace_attention(Half(), SAME, inputs(3, 7), names=["layers.0"])) == ["layers.0"]
+    with pytest.raises(ValueError, match=r"in 1 of its attentions, such as the model itself, without inputs"):
+        replace_attention(Caller(), SAME)
 
 
 class Twice(Caller):

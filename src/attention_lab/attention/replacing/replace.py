@@ -149,9 +149,10 @@ def _in_calls(
     for calls, (function, remedy) in zip(found, _REMEDIES.items(), strict=True):
         missed = [name for one in calls.missed if (name := names[one]) in chosen]
         if missed:
+            example = missed[0] or "the model itself"
             raise ValueError(
                 f"{type(model).__name__} does not call {function} in {len(missed)} of its attentions, "
-                f"such as {missed[0]}, {_given(model, inputs)}: {remedy}, or names=[...] of others"
+                f"such as {example}, {_given(model, inputs)}: {remedy}, or names=[...] of others"
             )
         for module, call in calls.last.items():
             name = names.get(module)

@@ -111,7 +111,10 @@ def _reason_against(module: nn.Module, again: bool) -> str | None:
         return f"a {kind} is generated code: replace the attention of the model that it is made from"
     for name, part in module.named_modules():
         if isinstance(part, _OTHERS) and name.rpartition(".")[2] != PART:
-            return f"{kind} calls {NAME} and contains {name}, whose calls cannot be told from its own"
+            return (
+                f"{kind} calls {NAME} and contains {name}, whose calls cannot be told from its own: "
+                f"move the call of {NAME} to a module that contains no other attention"
+            )
     return None
 
 
