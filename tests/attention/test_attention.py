@@ -157,6 +157,17 @@ def test_parts_are_objects(parts: dict[str, Any], complaint: str) -> None:
         check_parts(**parts)
 
 
+class _WithoutBase(Dot):
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
+        self.power = 2
+
+
+def test_a_score_without_its_base_is_named() -> None:
+    call = r"_WithoutBase.__init__ must call super\(\).__init__\(query_size, key_size, heads\)"
+    with pytest.raises(TypeError, match=call):
+        Attention(_WithoutBase(4, 4))
+
+
 def test_a_window_returns_a_span() -> None:
     check_span(Span(), Global(4), 5, 7)
     with pytest.raises(TypeError, match=r"Global must return a Span, such as Span\(mask\), .* not Tensor"):

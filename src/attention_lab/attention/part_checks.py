@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def check_parts(score: object, **others: object) -> None:
-    """Raise TypeError if the score is not a `Score`, or another part is a class or cannot be called."""
+    """Raise TypeError if the score is not a `Score` or incomplete, or another part cannot be called."""
     for name, part in {"score": score, **others}.items():
         if isinstance(part, type):
             raise TypeError(f"Attention({name}=...) takes an instance, not a class: {_called(part)}")
@@ -42,6 +42,10 @@ def check_parts(score: object, **others: object) -> None:
         raise TypeError(
             f"Attention(score) takes a Score, not {kind_of(score)}: define class MyScore(Score) with "
             "forward(query, keys)"
+        )
+    if "query_size" not in vars(score):
+        raise TypeError(
+            f"{type(score).__name__}.__init__ must call super().__init__(query_size, key_size, heads)"
         )
 
 
