@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from pytorch_lightning.callbacks import device_stats_monitor
 from pytorch_lightning.loggers import CSVLogger
 
+from attention_lab.attention import Dot
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option, check_option_types, check_part_options
 
@@ -245,6 +246,7 @@ def test_a_file_that_is_no_text_is_named() -> None:
 
 
 ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
+OwnScore = type("OwnScore", (Dot,), {})
 
 
 @pytest.mark.parametrize(
@@ -260,6 +262,11 @@ ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
             {"_target_": "attention_lab.models.parts.readouts.Mean"},
             "model._target_=attention_lab.models.parts.readouts.Mean is not made from a mechanism and sizes: "
             "choose a class for model",
+        ),
+        (
+            "normalizer",
+            {"_target_": f"{__name__}.OwnScore"},
+            f"normalizer._target_={__name__}.OwnScore is a score: choose a class for normalizer",
         ),
         *(
             (

@@ -75,10 +75,15 @@ def check_makers(**makers: object) -> None:
             _check_kind("Mechanism", name, made)
 
 
+def kind_of_part(kind: type) -> str | None:
+    """The kind of part that a class is, such as `score`, if it is or derives from one of this package."""
+    kinds = [_KINDS[one.__module__] for one in kind.__mro__ if one.__module__ in _KINDS]
+    return "score" if issubclass(kind, Score) else next(iter(kinds), None)
+
+
 def _check_kind(call: str, name: str, kind: type) -> None:
     """Raise TypeError if a class of this package, or one derived from it, is another kind of part."""
-    kinds = [_KINDS[one.__module__] for one in kind.__mro__ if one.__module__ in _KINDS]
-    meant = "score" if issubclass(kind, Score) else next(iter(kinds), name)
+    meant = kind_of_part(kind) or name
     if meant != name:
         raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
 

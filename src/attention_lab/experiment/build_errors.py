@@ -13,9 +13,11 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from attention_lab.argument_checks import allowed_types, alternatives, option_types, wrong_types
+from attention_lab.attention.part_checks import kind_of_part
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import as_text
+from attention_lab.config_parts import MECHANISM
 from attention_lab.console_text import one_line
 from attention_lab.constructor_options import closest
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
@@ -83,14 +85,21 @@ def check_part_options(config: Mapping[str, Any]) -> None:
     """
     for part in SUBPACKAGES:
         target = str(lookup(config, part, "_target_"))
-        with suppress(ImportError, AttributeError):  # the code that builds the part reports it
-            if wrong := wrong_class(target, part):
+        with suppress(ImportError, *BUILD_ERRORS):  # the code that builds the part reports it
+            if wrong := wrong_class(target, part) or _other_part(target, part):
                 raise LabError(f"{part}._target_={target} {wrong}: choose a class for {part}")
     replaced = [(part, option) for part in PASSED if part != "model" for option in PASSED[part]]
     for part, option in replaced:
         if (value := lookup(config, part, option)) is not None:
             given = f"{part}.{option}={as_text(value)}"
             raise LabError(f"{given} has no effect: the program passes it; leave it out")
+
+
+def _other_part(target: str, part: str) -> str:
+    """Why a class, perhaps the user's own, is another part of a mechanism; empty if it is not."""
+    made = get_object(target) if part in MECHANISM else None
+    meant = kind_of_part(made) if isinstance(made, type) else None
+    return "" if meant in (None, "score" if part == "scoring" else part) else f"is a {meant}"
 
 
 def check_option_types(config: Mapping[str, Any]) -> None:
