@@ -5,6 +5,7 @@ import importlib.metadata
 import pytest
 
 import attention_lab
+from attention_lab import data
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:
@@ -23,3 +24,14 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.Monk
 
 def test_completion_offers_the_public_names_only() -> None:
     assert dir(attention_lab) == sorted([*attention_lab.__all__, "__version__"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("TransductionData", "ClassificationData", "LanguageData"),
+        *("RegressionData", "ImageTransductionData", "GraphData"),
+    ],
+)
+def test_the_bases_of_data_sets_are_in_the_data_package(name: str) -> None:
+    assert name in data.__all__ and issubclass(getattr(data, name), data.DataModule)

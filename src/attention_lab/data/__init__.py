@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from attention_lab.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from attention_lab.data.classification import Digits, Labelled
+    from attention_lab.data.classification import ClassificationData, Digits, Labelled
     from attention_lab.data.cmudict import CMUDict
     from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
-    from attention_lab.data.images import DigitStrips, ImageFiles
+    from attention_lab.data.images import DigitStrips, ImageFiles, ImageTransductionData
     from attention_lab.data.inflection.data_set import Inflection
     from attention_lab.data.language import LanguageData, Text, Words
     from attention_lab.data.pairs import Pairs
@@ -45,6 +45,7 @@ __all__ = [
     "CSVRegression",
     "ClassificationBatch",
     "ClassificationCodec",
+    "ClassificationData",
     "Codec",
     "Copy",
     "DataModule",
@@ -57,6 +58,7 @@ __all__ = [
     "GraphFiles",
     "ImageCodec",
     "ImageFiles",
+    "ImageTransductionData",
     "Inflection",
     "Karate",
     "Labelled",
