@@ -194,15 +194,6 @@ def test_the_command_line_wins_over_the_checkpoint(fitted, command) -> None:
     )
 
 
-def test_a_run_goes_on_from_a_checkpoint(fitted, command) -> None:
-    first = fitted("seq2seq")
-    more = command(
-        *SMALL["seq2seq"], "trainer.max_epochs=4", f"ckpt_path={first.folder}/checkpoints/last.ckpt"
-    )
-    assert more.status == 0, more.err
-    assert metrics_of(more.folder)["fit/steps"] == 2 * metrics_of(first.folder)["fit/steps"]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "mechanism"),

@@ -9,6 +9,8 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
+from attention_lab.console_text import counted
+from attention_lab.errors import LabError
 from attention_lab.files.run_files import RECIPE
 from attention_lab.untrusted.optimizer_state import as_floats, optimizer_state
 from attention_lab.untrusted.training_state import (
@@ -47,6 +49,7 @@ class Restoring(pl.Callback):
 
         Raises:
             ValueError: the form of a part differs from what this training expects.
+            LabError: another run's checkpoint leaves nothing to train.
         """
         if trainer.state.fn != "fit":
             return
@@ -67,6 +70,8 @@ class Restoring(pl.Callback):
             checkpoint.update(kept)
         now = {"fit_loop": trainer.fit_loop.state_dict()}
         checkpoint["loops"] = matching(now, checkpoint["loops"], "loops")
+        if not self.resuming:
+            _check_something_is_left(trainer, checkpoint)
         self._checkpoint = checkpoint
         if trainer.strategy.restore_checkpoint_after_setup:
             self._check_steps(trainer)
@@ -97,6 +102,21 @@ class Restoring(pl.Callback):
         key = type(plugin).__qualname__
         if key in checkpoint:
             checkpoint[key] = matching(plugin.state_dict(), checkpoint[key], key)
+
+
+def _check_something_is_left(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
+    """Raise LabError if the limit on epochs or steps, which counts those of the checkpoint, is reached."""
+    epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+    steps = checkpoint["global_step"]
+    for option, limit, done, noun in (
+        ("max_epochs", trainer.max_epochs, epochs, "epoch"),
+        ("max_steps", trainer.max_steps, steps, "step"),
+    ):
+        if limit is not None and 0 <= limit <= done:
+            raise LabError(
+                f"ckpt_path={trainer.ckpt_path}: it has been trained for {counted(done, noun)} already, and "
+                f"trainer.{option}={limit} counts them: choose more"
+            )
 
 
 def _schedule_state(state: Mapping[str, Any]) -> dict[str, Any]:
