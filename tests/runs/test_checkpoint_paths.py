@@ -29,6 +29,22 @@ def test_a_run_folder_stands_for_its_best_checkpoint(tmp_path: Path, monkeypatch
     assert find_checkpoints("~/a") == best[:1]
 
 
+def test_a_pattern_for_runs_leaves_out_the_tables_beside_them(tmp_path: Path) -> None:
+    """As in the folder of a sweep."""
+    run = make_run(tmp_path / "0_seed=1", "best.ckpt")
+    table, other, broken = (tmp_path / name for name in ("leaderboard.csv", "other.ckpt", "run"))
+    table.touch()
+    pattern = str(tmp_path / "*")
+    assert find_checkpoints(pattern) == [run / "checkpoints" / "best.ckpt"]
+    assert table in find_checkpoints([pattern, table])
+    assert find_checkpoints(str(tmp_path / "l*")) == [table]
+    other.touch()
+    assert other in find_checkpoints(pattern)
+    broken.symlink_to(tmp_path / "missing")
+    with pytest.raises(LabError, match="a link that leads to no file"):
+        find_checkpoints(pattern)
+
+
 def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
     stopped = make_run(tmp_path / "stopped", "last.ckpt")
     with pytest.raises(LabError) as found:

@@ -23,7 +23,8 @@ _READERS = {
 def find_checkpoints(given: Paths) -> list[Path]:
     """Find checkpoints given as a file, a run's folder, a pattern such as `logs/*/best.ckpt`, or a list.
 
-    A run's folder stands for its best checkpoint. The matches of a pattern are sorted.
+    A run's folder stands for its best checkpoint. The matches of a pattern are sorted; if there are folders,
+    other files than `.ckpt` files are left out.
 
     Raises:
         LabError: a file is missing or an exported model, no file matches a pattern, a folder has no best
@@ -34,10 +35,11 @@ def find_checkpoints(given: Paths) -> list[Path]:
         kind = kind_of(given)
         raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not {kind}")
     several = [given] if isinstance(given, str | Path) else given
-    paths = [
-        _best(path) if is_folder(path) else path
-        for path in expand_paths(several, "ckpt_path", "file", is_named)
-    ]
+    found = expand_paths(several, "ckpt_path", "file", is_named)
+    if any(map(is_folder, found)):  # of runs, beside which a sweep has its tables
+        named = set(map(Path, several))
+        found = [path for path in found if path in named or path.suffix == ".ckpt" or not is_file(path)]
+    paths = [_best(path) if is_folder(path) else path for path in found]
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     for path in paths:
