@@ -29,7 +29,9 @@ def test_a_run_folder_stands_for_its_best_checkpoint(tmp_path: Path, monkeypatch
     assert find_checkpoints("~/a") == best[:1]
 
 
-def test_a_pattern_for_runs_leaves_out_the_tables_beside_them(tmp_path: Path) -> None:
+def test_a_pattern_for_runs_leaves_out_the_tables_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in the folder of a sweep."""
     run = make_run(tmp_path / "0_seed=1", "best.ckpt")
     table, other, broken = (tmp_path / name for name in ("leaderboard.csv", "other.ckpt", "run"))
@@ -37,6 +39,8 @@ def test_a_pattern_for_runs_leaves_out_the_tables_beside_them(tmp_path: Path) ->
     pattern = str(tmp_path / "*")
     assert find_checkpoints(pattern) == [run / "checkpoints" / "best.ckpt"]
     assert table in find_checkpoints([pattern, table])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert table in find_checkpoints(["~/*", "~/leaderboard.csv"])
     assert find_checkpoints(str(tmp_path / "l*")) == [table]
     other.touch()
     assert other in find_checkpoints(pattern)

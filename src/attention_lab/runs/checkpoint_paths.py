@@ -35,11 +35,11 @@ def find_checkpoints(given: Paths) -> list[Path]:
         kind = kind_of(given)
         raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not {kind}")
     several = [given] if isinstance(given, str | Path) else given
-    found = expand_paths(several, "ckpt_path", "file", is_named)
-    if any(map(is_folder, found)):  # of runs, beside which a sweep has its tables
-        named = set(map(Path, several))
-        found = [path for path in found if path in named or path.suffix == ".ckpt" or not is_file(path)]
-    paths = [_best(path) if is_folder(path) else path for path in found]
+    paths = [
+        _best(path) if is_folder(path) else path
+        for one in several
+        for path in _without_tables(expand_paths([one], "ckpt_path", "file", is_named))
+    ]
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     for path in paths:
@@ -48,6 +48,13 @@ def find_checkpoints(given: Paths) -> list[Path]:
             reader = _READERS[path.suffix].format(str(path))
             raise LabError(f"ckpt_path={path} is an exported model, not a checkpoint: in Python, {reader}")
     return list(dict.fromkeys(paths))
+
+
+def _without_tables(matches: list[Path]) -> list[Path]:
+    """The matches of one pattern; if there are runs, without the files that a sweep writes beside them."""
+    if not any(map(is_folder, matches)):
+        return matches
+    return [path for path in matches if path.suffix == ".ckpt" or not is_file(path)]
 
 
 def one_checkpoint(given: Paths | None) -> Path | None:
