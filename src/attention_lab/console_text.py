@@ -23,6 +23,11 @@ def printable(text: str, most: int = 300) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
+def quoted(text: str, most: int = 300) -> str:
+    """A `printable` text between quotation marks, such as a name in a message."""
+    return f"'{printable(text, most)}'"
+
+
 def _is_visible(character: str) -> bool:
     if character.isprintable() or character in _IN_WORDS:
         return True

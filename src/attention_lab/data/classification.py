@@ -5,7 +5,7 @@ from itertools import chain
 
 import torch
 
-from attention_lab.console_text import printable
+from attention_lab.console_text import quoted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
 from attention_lab.data.file_warnings.long_lines import long_line_hint
@@ -163,8 +163,8 @@ class Labelled(ClassificationData):
         known = rows.train if self.files.file is None else everything
         labels = sorted({row.first.strip() for row in known})
         if len(labels) < 2:
-            only = printable(labels[0])
-            raise LabError(f"{known[0].place}: every label is '{only}'; at least two are needed")
+            only = quoted(labels[0])
+            raise LabError(f"{known[0].place}: every label is {only}; at least two are needed")
         longest = max(len(self.notation.tokens(row.second)) for row in everything)
         tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))
         return ClassificationCodec(labels, self.max_length or longest, tokenizer)

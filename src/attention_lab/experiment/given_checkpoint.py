@@ -51,7 +51,8 @@ def load_trained_model(plain: Config) -> Given:
 
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
     trained = load(paths, adapted, plain["allow"])
-    _warn_of_weights(trained, paths[0])
+    if len(paths) == 1:  # an ensemble rejects them
+        _warn_of_weights(trained, paths[0])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     config = {**plain, **given, **trained.task.recipe["config"]}
     file = config["data"].get("file")
@@ -60,7 +61,7 @@ def load_trained_model(plain: Config) -> Given:
 
 
 def _warn_of_weights(trained: TrainedModel[Task], path: str) -> None:
-    """Warn of weights that are NaN or infinite, as diverged training leaves them; an ensemble has none."""
+    """Warn of weights that are NaN or infinite, as diverged training leaves them."""
     name = first_not_finite(trained.model)
     if name and is_rank_zero():
         warning = f"ckpt_path={path}: {name} has weights that are NaN or infinite"

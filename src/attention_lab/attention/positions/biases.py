@@ -81,7 +81,8 @@ class Quadratic(Relative):
         sharpness = self.log_sharpness.to(working).exp()
         bias = sharpness[:, None, None] * (2 * along - delta.square().sum(-1))
         if dtype == torch.float16:  # a bias of infinity would give NaN, or mask a key
-            bias = bias.clamp(-65_504, 65_504)
+            largest = torch.finfo(dtype).max
+            bias = bias.clamp(-largest, largest)
         return bias.to(dtype).masked_fill(~(query_placed.unsqueeze(-1) & key_placed), 0.0)
 
     def _places(self, start: int, count: int) -> tuple[Int[Tensor, "L a"], Bool[Tensor, " L"]]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from attention_lab.console_text import counted, printable
+from attention_lab.console_text import counted, printable, quoted
 from attention_lab.data.reading.files import Row
 
 _HEADINGS = {
@@ -41,7 +41,7 @@ def swapped_tags_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     tags = [row for row in rows if ";" in row.second]
     if 2 * len(tags) <= len(rows) or any(";" in row.third for row in rows):
         return {}
-    first = f"{tags[0].place}: the form '{printable(tags[0].second, 40)}' looks like tags"
+    first = f"{tags[0].place}: the form {quoted(tags[0].second, 40)} looks like tags"
     return {"columns": f"{first}: if a line is lemma<TAB>tags<TAB>form, swap the last two columns"}
 
 

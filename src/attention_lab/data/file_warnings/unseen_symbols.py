@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from attention_lab.console_text import printable
+from attention_lab.console_text import quoted
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
 from attention_lab.data.specs.base import FileSpec
@@ -96,4 +96,4 @@ def _name(symbol: str) -> str:
     """A symbol in quotes; a character that is invisible on its own is shown by its code point."""
     if len(symbol) == 1 and unicodedata.category(symbol)[0] in "CMZ" and symbol != " ":
         return f"U+{ord(symbol):04X}"
-    return f"'{printable(symbol[1:] if is_tag(symbol) else symbol, _LONGEST)}'"
+    return quoted(symbol[1:] if is_tag(symbol) else symbol, _LONGEST)

@@ -12,7 +12,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor
 
-from attention_lab.console_text import counted, printable
+from attention_lab.console_text import counted, printable, quoted
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
@@ -242,7 +242,7 @@ class ClassificationCodec(BaseCodec):
             labels, more = printable(", ".join(self.labels[:10])), len(self.labels) - 10
             rest = f" and {more:,} more" if more > 0 else ""
             raise LabError(
-                f"the label '{printable(name)}' does not occur in training; the labels are {labels}{rest}"
+                f"the label {quoted(name)} does not occur in training; the labels are {labels}{rest}"
             )
         return self._numbers[name]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from attention_lab.console_text import printable
+from attention_lab.console_text import printable, quoted
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.datasets import Split
@@ -76,8 +76,8 @@ class NodeCodec(BaseCodec):
         def node(line: str) -> int:
             if line.strip() not in numbers:
                 known = printable(", ".join(self.names[:10])) + (", ..." if len(self.names) > 10 else "")
-                name = printable(line.strip())
-                raise LabError(f"'{name}' is not a node of the graph; its nodes are {known}")
+                name = quoted(line.strip())
+                raise LabError(f"{name} is not a node of the graph; its nodes are {known}")
             return numbers[line.strip()]
 
         nodes = encode_lines(lines, first, node)

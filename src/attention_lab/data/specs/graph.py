@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attention_lab.console_text import printable
+from attention_lab.console_text import quoted
 from attention_lab.data.reading.files import COLUMNS, blame, parse_number, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.option_checks import check_fractions, check_seed
@@ -69,12 +69,12 @@ class GraphFilesSpec:
             ends = (row.first.strip(), row.second.strip())
             for end in ends:
                 if end not in number:
-                    raise LabError(f"{row.place}: the node {_shown(end)} is not in {self.nodes}")
+                    raise LabError(f"{row.place}: the node {quoted(end)} is not in {self.nodes}")
             edges.append([number[end] for end in ends])
         labels = sorted({label for label in nodes.labels if label})
         known = [node for node, label in enumerate(nodes.labels) if label]
         if len(labels) < 2:
-            found = f"the only label is {_shown(labels[0])}" if labels else "no node has a label"
+            found = f"the only label is {quoted(labels[0])}" if labels else "no node has a label"
             raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
         with blame(self.nodes):
             splits = partition(known, self.fractions, self.seed).map(
@@ -82,7 +82,7 @@ class GraphFilesSpec:
             )
         if missing := set(labels) - {nodes.labels[node] for node in splits.train}:
             raise LabError(
-                f"{self.nodes}: no training node has the label {_shown(min(missing))}: "
+                f"{self.nodes}: no training node has the label {quoted(min(missing))}: "
                 "give more labels, a larger share of training in data.fractions, or another data.seed"
             )
         return GraphContent(nodes, edges, labels, splits)
@@ -106,7 +106,7 @@ def read_nodes(path: str) -> Nodes:
         if not name:
             raise LabError(f"{place}: the node is empty; a line is node<TAB>label")
         if name in lines:
-            raise LabError(f"{place}: the node {_shown(name)} is already in line {lines[name]}")
+            raise LabError(f"{place}: the node {quoted(name)} is already in line {lines[name]}")
         if rows and len(numbers) != len(rows[0]):
             raise LabError(f"{place}: {len(numbers)} features, but line 1 has {len(rows[0])}")
         lines[name] = number
@@ -114,7 +114,3 @@ def read_nodes(path: str) -> Nodes:
         with blame(place):
             rows.append([parse_number(field) for field in numbers])
     return Nodes(list(lines), labels, rows if rows[0] else None)
-
-
-def _shown(name: str) -> str:
-    return f"'{printable(name)}'"

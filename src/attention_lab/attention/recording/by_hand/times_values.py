@@ -127,13 +127,15 @@ def _with_heads(
         if heads_first:
             return x.reshape(number, len(x) // number, *x.shape[1:]).transpose(0, 1)
         return split_heads(x, number)
-    second = x.dim() == 4 and site.may_have_heads(x.shape[1])
-    if shared and not second and x.dim() == 4 and site.may_have_heads(x.shape[2]):
+    if x.dim() != 4:
+        return split_heads(x, site.number_of_heads)
+    second = site.may_have_heads(x.shape[1])
+    if shared and not second and site.may_have_heads(x.shape[2]):
         return x.transpose(1, 2)
-    if x.dim() == 4 and (windows or not second):
+    if windows or not second:
         if site.may_have_heads(x.shape[0]) and not second:
             return x.transpose(0, 1)
         heads = site.heads_of_caller(len(x))
         if heads:
             return x.reshape(-1, heads, *x.shape[1:]).transpose(1, 2).flatten(0, 1)
-    return split_heads(x, site.number_of_heads)
+    return x
