@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attention_lab.data.reading.codecs import shades
+from attention_lab.data.vector_texts import shades
 from attention_lab.tasks.pixel_rows import console_lines, is_picture
 
 

@@ -28,16 +28,20 @@ if TYPE_CHECKING:
         codec_from_state,
     )
     from attention_lab.data.reading.datamodule import DataModule
+    from attention_lab.data.reading.datasets import ClassificationSplit
     from attention_lab.data.reading.image_codec import ImageCodec
     from attention_lab.data.reading.language_codec import LanguageCodec
     from attention_lab.data.reading.node_codec import NodeCodec
-    from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
+    from attention_lab.data.reading.ragged import Ragged
+    from attention_lab.data.reading.splitting import Splits
+    from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+    from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine, Table
     from attention_lab.data.synthetic.classification import FarPairs, Motifs
     from attention_lab.data.synthetic.listops import ListOps
     from attention_lab.data.synthetic.recall import Recall
     from attention_lab.data.synthetic.sentences import Sentences
     from attention_lab.data.synthetic.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
-    from attention_lab.data.transduction import TransductionData
+    from attention_lab.data.transduction import Example, TransductionData
 
 __all__ = [
     "Batch",
@@ -46,12 +50,14 @@ __all__ = [
     "ClassificationBatch",
     "ClassificationCodec",
     "ClassificationData",
+    "ClassificationSplit",
     "Codec",
     "Copy",
     "DataModule",
     "Diabetes",
     "DigitStrips",
     "Digits",
+    "Example",
     "FarPairs",
     "Graph8",
     "GraphData",
@@ -69,7 +75,9 @@ __all__ = [
     "Motifs",
     "NodeBatch",
     "NodeCodec",
+    "Notation",
     "Pairs",
+    "Ragged",
     "Recall",
     "RegressionBatch",
     "RegressionCodec",
@@ -79,11 +87,15 @@ __all__ = [
     "Sentences",
     "Sine",
     "Sort",
+    "Splits",
+    "Table",
     "Text",
+    "Tokenizer",
     "ToyTransduction",
     "TransductionBatch",
     "TransductionCodec",
     "TransductionData",
+    "Vocabulary",
     "Words",
     "codec_from_state",
 ]
@@ -98,9 +110,13 @@ _MODULES = [
     "reading.batches",
     "reading.codecs",
     "reading.datamodule",
+    "reading.datasets",
     "reading.image_codec",
     "reading.language_codec",
     "reading.node_codec",
+    "reading.ragged",
+    "reading.splitting",
+    "reading.vocabulary",
     "regression",
     "images",
     "synthetic.classification",

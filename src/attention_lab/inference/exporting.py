@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.codecs import ClassificationCodec, Codec
 from attention_lab.errors import LabError, named_line
 from attention_lab.files.writing import check_writable, write_together
 from attention_lab.models.exporting import Graph, graphs_of
@@ -37,7 +37,7 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
     missing = [name for name in ONNX_PACKAGES if find_spec(name) is None] if path.suffix == ".onnx" else []
     if missing:
         raise LabError(f"export={path.name} needs {', '.join(missing)}: pip install -e '.[export]'")
-    graphs = graphs_of(model.cpu())
+    graphs = graphs_of(model.cpu(), codec.sizes if isinstance(codec, ClassificationCodec) else None)
     check_writable(path)  # before the minute that a large model takes
     contents: dict[Path, bytes] = {}
     described, largest = {}, 0.0
@@ -80,6 +80,11 @@ def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:
         with torch.no_grad():
             program = torch.export.export(graph.module, example, dynamic_shapes=(sizes,), strict=False)
     except (RuntimeError, ValueError, TypeError, torch._dynamo.exc.TorchDynamoException) as error:
+        if "to be a constant" in str(error):
+            raise LabError(
+                f"{file.name}: in the graph of this model, a batch size or length is a constant; write "
+                "`x.shape[0]` instead of `len(x)`, and do not convert a size with int()"
+            ) from error
         raise LabError(f"{file.name}: torch.export cannot trace this model: {named_line(error)}") from error
     if file.suffix == ".pt2":
         saved = BytesIO()

@@ -168,7 +168,7 @@ class Classification(LabelPrediction):
         if batch.texts or self.codec.tokenizer is None:
             return list(batch.texts) or [""] * len(batch.labels)
         rows = zip(batch.inputs.cpu(), batch.lengths.clamp(max=LONGEST).tolist(), strict=True)
-        return [" ".join(self.codec.token_labels(ids, length)) for ids, length in rows]
+        return [self.codec.input_text(ids, length) for ids, length in rows]
 
     @torch.no_grad()
     def observe(self, batch: ClassificationBatch) -> list[Observation]:
@@ -186,7 +186,7 @@ class Classification(LabelPrediction):
                     weights,
                     row,
                     {name: self._queries_and_keys(name, weights[name], tokens, longest) for name in weights},
-                    input=batch.texts[row] if batch.texts else " ".join(tokens),
+                    input=batch.texts[row] if batch.texts else self.codec.input_text(inputs, length),
                     output=self.codec.decode(classes[row]),
                     expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
                 )

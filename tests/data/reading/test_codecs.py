@@ -161,9 +161,20 @@ def test_lines_of_vectors() -> None:
     batch = VECTORS.encode(["1 2 3 4 5 6", "0,0,0,0,0,1"])
     assert batch.inputs.tolist() == [[[0.5, 1.0, 1.5], [2.0, 2.5, 3.0]], [[0, 0, 0], [0, 0, 0.5]]]
     assert (batch.lengths.tolist(), batch.labels.tolist()) == ([2, 2], [-1, -1])
-    assert VECTORS.token_labels(batch.inputs[0], 2) == ["▒██", "███"]
     assert VECTORS.token_labels(batch.inputs[1], 2) == ["···", "··▒"]
+    assert VECTORS.input_text(batch.inputs[1], 2) == "··· ··▒"
     assert VECTORS.sizes == ClassificationSizes(classes=3, length=2, features=3)
+
+
+def test_vectors_that_are_no_small_picture_have_numbers() -> None:
+    """Shades would be wrong below 0 and above 1, and a thousand of them would fill a console."""
+    (negative, large, nan), many = torch.tensor([-0.1, 1.5, torch.nan]), torch.zeros(33, 3)
+    for value in (negative, large, nan):
+        vectors = torch.stack([torch.ones(3), value.expand(3)])
+        assert VECTORS.token_labels(vectors, 2) == ["1", "2"]
+        assert VECTORS.input_text(vectors, 2) == "2 vectors of 3 numbers"
+    assert VECTORS.token_labels(many, 33)[-1] == "33" and VECTORS.token_labels(many, 32)[-1] == "···"
+    assert VECTORS.input_text(many[:, :1], 33) == "33 vectors of 1 number"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.reading.vocabulary import TAG, Ids, Tokenizer, is_tag
+from attention_lab.data.vector_texts import vector_labels, vectors_text
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes, TransductionSizes
 from attention_lab.special_symbols import EOS
@@ -257,8 +258,14 @@ class ClassificationCodec(BaseCodec):
     def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
         """A label for each of the `length` steps of one example [L] or [L, d]."""
         if self.tokenizer is None:
-            return [shades(vector) for vector in torch.as_tensor(inputs[:length])]
+            return vector_labels(torch.as_tensor(inputs[:length]))
         return self.tokenizer.labels(inputs[:length])
+
+    def input_text(self, inputs: Tensor, length: int) -> str:
+        """One example [L] or [L, d] as text."""
+        if self.tokenizer is None:
+            return vectors_text(inputs[:length])
+        return " ".join(self.tokenizer.labels(inputs[:length]))
 
     def _vectors(self, line: str) -> list[list[float]]:
         width = self.features or 0
@@ -270,15 +277,6 @@ class ClassificationCodec(BaseCodec):
 
 
 Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
-
-SHADES = "·░▒▓█"
-"""From paper to ink."""
-
-
-def shades(vector: Tensor) -> str:
-    """Numbers from 0 to 1 as shade characters, so that a column of pixel rows looks like the image."""
-    steps = (vector.clamp(0, 1) * 4).round().int().tolist()
-    return "".join(SHADES[step] for step in steps)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:

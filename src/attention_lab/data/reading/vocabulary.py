@@ -181,7 +181,7 @@ def check_symbols(symbols: Iterable[str]) -> None:
 
 @dataclass
 class Vocabulary:
-    """Symbols with ids from 4 on; 0 to 3 are padding, begin, end and unknown (`attention_lab.sizes`)."""
+    """Symbols with ids from 4 on; 0 to 3 are padding, begin, end and unknown (`special_symbols`)."""
 
     symbols: list[str]
 

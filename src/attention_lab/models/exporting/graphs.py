@@ -21,6 +21,7 @@ from attention_lab.models.parts.recurrent_decoder import DecoderState
 from attention_lab.models.parts.transformer_decoder import TransformerState
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.models.transformer import Transformer
+from attention_lab.sizes import ClassificationSizes
 from attention_lab.special_symbols import BOS, UNK
 
 Tensors = tuple[Tensor, ...]
@@ -63,8 +64,12 @@ class _Call(nn.Module):
 
 
 @torch.no_grad()
-def graphs_of(model: nn.Module) -> list[Graph]:
+def graphs_of(model: nn.Module, sizes: ClassificationSizes | None = None) -> list[Graph]:
     """The graphs of a trained model: a single one, or the encoder and one step of the decoder.
+
+    Args:
+        model: the model.
+        sizes: the sizes of its data if it is a classifier, which may then be from another package.
 
     Raises:
         LabError: the model cannot be exported as a graph that is useful elsewhere.
@@ -74,28 +79,30 @@ def graphs_of(model: nn.Module) -> list[Graph]:
         case Seq2Seq() | Transformer():
             return _encoder_and_step(model)
         case SequenceClassifier():
-            return [_classifier(model)]
+            return [_classifier(model, partial(_sequences, model.embedding), _longest_input(model))]
         case LanguageModel():
             return [_language(model)]
         case KernelRegression():
             return [_regression(model)]
         case Ensemble():
             raise LabError("an ensemble cannot be exported: export each of its checkpoints")
+    if sizes is not None:
+        return [_classifier(model, partial(_as_in_data, sizes), sizes.length)]
     raise LabError(
-        f"{type(model).__name__} cannot be exported; seq2seq, transformer, lm, nw and the classifiers "
-        "(multihead, cnn, rnn) can"
+        f"{type(model).__name__} cannot be exported; seq2seq, transformer, lm, nw and classifiers "
+        "(multihead, cnn, rnn, or your own) can"
     )
 
 
-def _classifier(model: SequenceClassifier) -> Graph:
+def _classifier(model: nn.Module, make: Callable[[int, int], Tensors], longest: int | None) -> Graph:
     return Graph(
         "",
         _Call(scanned(model), lambda own, *inputs: (own(*inputs),)),
         ("inputs", "lengths"),
         ("logits",),
-        partial(_sequences, model.embedding),
+        make,
         lambda *inputs: (model(*inputs),),
-        _longest_input(model),
+        longest,
     )
 
 
@@ -265,9 +272,26 @@ def _longest(model: nn.Module) -> int | None:
 def _sequences(embedding: nn.Module, batch: int, length: int) -> tuple[Tensor, Tensor]:
     """Random symbols or vectors for an embedding, and their lengths; the first is `length` itself."""
     generator = torch.Generator().manual_seed(batch + 1000 * length)
-    lengths = torch.randint(1, length + 1, (batch,), generator=generator)
-    lengths[0] = length
+    lengths = _lengths(batch, length, generator)
     if isinstance(embedding, nn.Linear):
         return torch.rand(batch, length, embedding.in_features, generator=generator), lengths
     vocabulary = max(len(part) for part in embedding.parameters())
     return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths
+
+
+def _as_in_data(sizes: ClassificationSizes, batch: int, length: int) -> tuple[Tensor, Tensor]:
+    """Random symbols and their lengths as in `_sequences`, or vectors, always as many as in the data."""
+    length = max(length, sizes.answers)
+    generator = torch.Generator().manual_seed(batch + 1000 * length)
+    if sizes.features is not None:  # a model may rely on their number
+        vectors = torch.rand(batch, sizes.length, sizes.features, generator=generator)
+        return vectors, torch.full([batch], sizes.length)
+    assert sizes.vocabulary is not None
+    lengths = _lengths(batch, length, generator, sizes.answers)
+    return torch.randint(UNK, sizes.vocabulary, (batch, length), generator=generator), lengths
+
+
+def _lengths(batch: int, length: int, generator: torch.Generator, shortest: int = 1) -> Tensor:
+    lengths = torch.randint(shortest, length + 1, (batch,), generator=generator)
+    lengths[0] = length
+    return lengths

@@ -1,15 +1,18 @@
-"""The guides' examples of parts of one's own, and of an attention inside a model of transformers."""
+"""The guides' examples: parts and data sets of one's own, and an attention inside a model of transformers."""
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.sizes import ClassificationSizes
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 
 
 def _defined(guide: str, word: str, **given: object) -> dict[str, Any]:
@@ -44,6 +47,29 @@ def test_a_normaliser_and_a_pooling() -> None:
     assert torch.allclose(attention.weights(query, memory), weights, atol=1e-6)
     wanted = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).amax(2)
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
+
+
+def test_a_data_set_of_vectors(tmp_path: Path) -> None:
+    generator, arrays = np.random.default_rng(0), {}
+    for name, count in (("train", 9), ("validation", 5), ("test", 4)):
+        arrays[f"{name}_x"] = generator.standard_normal((count, 6, 2))
+        arrays[f"{name}_y"] = np.array(["rise", "fall", "flat"])[np.arange(count) % 3]
+    np.savez(tmp_path / "my.npz", **arrays)
+    data = _defined("own-model.md", "class Series")["Series"](file=str(tmp_path / "my.npz"), batch_size=4)
+    data.setup("fit")
+    assert data.sizes == ClassificationSizes(3, 6, features=2)
+    batch = data.splits.test[torch.tensor([0])]
+    assert torch.equal(batch.inputs[0], torch.tensor(arrays["test_x"][0], dtype=torch.float32))
+    assert data.codec.decode(int(batch.labels[0])) == "rise" and len(data.splits.test) == 4
+
+
+def test_a_data_set_of_pairs() -> None:
+    data = _defined("own-model.md", "class Dates")["Dates"](train_size=2000)
+    data.setup("fit")
+    batch = data.splits.test[torch.tensor([0])]
+    source, target = data.codec.source_text(batch.source[0]), data.codec.decode(batch.target[0])
+    assert datetime.strptime(source, "%d %B %Y").date().isoformat() == target
+    assert [len(split) for split in data.splits] == [2000, 500, 500]
 
 
 def test_in_a_model_of_transformers() -> None:
