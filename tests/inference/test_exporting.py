@@ -181,7 +181,7 @@ def test_a_graph_that_gives_other_numbers_is_noticed(tmp_path: Path, monkeypatch
 def test_no_graph_is_written_if_a_later_one_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder alone could be taken for one that passed, or be used with the step of an earlier export."""
     both = [_graph(lambda x: (x,), "encoder"), _graph(lambda x: (x + 1,), "step")]
-    monkeypatch.setattr(exporting, "graphs_of", lambda _: both)
+    monkeypatch.setattr(exporting, "graphs_of", lambda *_: both)
     monkeypatch.setattr(exporting, "_converted", lambda graph, file: (b"graph", lambda inputs: inputs))
     with pytest.raises(LabError, match=r"m.step.pt2: its outputs differ"):
         export(torch.nn.Identity(), PAIRS, tmp_path / "m.pt2")
@@ -193,7 +193,7 @@ def test_no_graph_is_written_if_a_later_file_cannot_be(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = [_graph(lambda x: (x,), "encoder"), _graph(lambda x: (x,), "step")]
-    monkeypatch.setattr(exporting, "graphs_of", lambda _: both)
+    monkeypatch.setattr(exporting, "graphs_of", lambda *_: both)
     monkeypatch.setattr(exporting, "_converted", lambda graph, file: (b"graph", lambda inputs: inputs))
     (tmp_path / name).mkdir()
     with pytest.raises(LabError, match=f"cannot write .*{name}: Is a directory"):
