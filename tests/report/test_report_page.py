@@ -11,6 +11,7 @@ import pytest
 from folders import make_run as make_folder
 from folders import make_sweep
 from omegaconf import OmegaConf
+from report_pages import page_data
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
@@ -60,11 +61,6 @@ def make_run(folder: Path) -> Path:
 PREDICTIONS = "source\toutput\treference\tedits"
 SAMPLES = [["", "begun", ""], ["sh", "SH OW", "SH"], ["it's", "", " IH T "]]
 """The first is that of a language model which continues an empty text."""
-
-
-def page_data(path: Path) -> Any:
-    text = path.read_text(encoding="utf-8")
-    return json.loads(text.split('id="data">')[1].split("</script>")[0])
 
 
 def test_the_name_of_a_folder_cannot_control_the_terminal(
@@ -285,14 +281,3 @@ def test_a_bad_run_folder_is_reported_in_one_line(
     outcome = command("stage=report", *given)
     assert outcome.status == 1
     assert message in outcome.err and outcome.err.count("\n") == 1
-
-
-@pytest.mark.sampled(2, rest="long")
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],
-)
-def test_a_damaged_file_is_named(command: Command, run_folder: Path, name: str, text: str) -> None:
-    (run_folder / name).write_text(text)
-    outcome = command("stage=report", f"run={run_folder}")
-    assert outcome.status == 1 and str(run_folder / name) in outcome.err and outcome.err.count("\n") == 1

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,8 @@ def report(config: DictConfig) -> None:
     for folder in folders:
         check_own_files(folder)
     check_logs(map(event_folder, folders))
-    runs = [replace(_read(job, name, order), setting=setting, data=data) for job, name, setting, data in rows]
+    read = _read if len(folders) == 1 else _read_of_several
+    runs = [replace(read(job, name, order), setting=setting, data=data) for job, name, setting, data in rows]
     target = output_folder(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
     write_atomically(target / FILE, page)
@@ -141,21 +142,38 @@ def _paths(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _read(job: Job, name: str, order: Sequence[str] = ()) -> Run:
-    """Read a run's folder, the metrics in `order` first; without a log, it has no curves and no attention."""
-    folder = job.folder
-    config, metrics = folder / CONFIG, folder / METRICS
-    log = read_log(event_folder(folder))
-    options = flatten_options(read_options(config, str(config)))
+def _read(job: Job, name: str, order: Sequence[str]) -> Run:
+    """Read a run's folder, the metrics in `order` first; without a log, it has no curves and no attention.
+
+    Raises:
+        LabError: its options or metrics are damaged; the message names the file.
+    """
+    config, metrics = job.folder / CONFIG, job.folder / METRICS
+    options = read_options(config, str(config))
+    return _run(job, name, options, read_metrics(metrics, str(metrics)) if is_there(metrics) else {}, order)
+
+
+def _read_of_several(job: Job, name: str, order: Sequence[str]) -> Run:
+    """The same for one of several runs: what is damaged is left out, as the comparison says why."""
+    try:
+        return _read(job, name, order)
+    except LabError:
+        return _run(job, name, job.config, job.metrics, order)
+
+
+def _run(
+    job: Job, name: str, options: Mapping[str, Any], metrics: Mapping[str, float], order: Sequence[str]
+) -> Run:
+    log = read_log(event_folder(job.folder))
     return Run(
         name,
-        {**job.choices, **{path: str(value) for path, value in options.items()}},
-        results(read_metrics(metrics, str(metrics)) if is_there(metrics) else {}, order),
+        {**job.choices, **{path: str(value) for path, value in flatten_options(options).items()}},
+        results(metrics, order),
         log.curves,
         log.records,
         samples=log.samples,
-        confusions=read_confusions(folder),
-        worst=read_worst(folder),
+        confusions=read_confusions(job.folder),
+        worst=read_worst(job.folder),
     )
 
 

@@ -1,0 +1,50 @@
+"""Reports of runs whose options or metrics are damaged."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folders import RATE, make_run
+from report_pages import page_data
+
+DAMAGED = pytest.mark.parametrize(
+    ("name", "text"),
+    [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],
+)
+
+
+@pytest.mark.sampled(2, rest="long")
+@DAMAGED
+def test_a_damaged_file_is_named(command: Callable[..., Any], tmp_path: Path, name: str, text: str) -> None:
+    folder = make_run(tmp_path / "mine", {RATE: 0.2})
+    (folder / name).write_text(text)
+    outcome = command("stage=report", f"run={folder}")
+    assert outcome.status == 1 and str(folder / name) in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.sampled(2, rest="long")
+@DAMAGED
+def test_a_damaged_run_among_others_is_named_in_their_report(
+    command: Callable[..., Any], tmp_path: Path, name: str, text: str
+) -> None:
+    for run in ("one", "two", "three"):
+        make_run(tmp_path / "logs" / run, {RATE: 0.2})
+    (tmp_path / "logs" / "two" / name).write_text(text)
+    outcome = command("stage=report", f"run={tmp_path}/logs")
+    assert outcome.status == 0, outcome.err
+    page = page_data(tmp_path / "logs" / "report.html")
+    (line,) = page["comparison"]["failures"]
+    assert name in line and len(page["runs"]) == 3
+
+
+def test_a_pipe_in_the_place_of_metrics_stops_no_report(command: Callable[..., Any], tmp_path: Path) -> None:
+    for run in ("one", "two", "three"):
+        make_run(tmp_path / "logs" / run, {RATE: 0.2})
+    metrics = tmp_path / "logs" / "two" / "metrics.json"
+    metrics.unlink()
+    os.mkfifo(metrics)
+    outcome = command("stage=report", f"run={tmp_path}/logs")
+    assert outcome.status == 0, outcome.err
+    assert "metrics.json" in page_data(tmp_path / "logs" / "report.html")["comparison"]["failures"][0]
