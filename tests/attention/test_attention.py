@@ -1,5 +1,6 @@
 """The attention module: recording, dropout, sizes, and the mechanism that makes it."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -144,6 +145,10 @@ def test_a_bias_may_be_of_another_precision(score: type[Score]) -> None:
     ("parts", "complaint"),
     [
         ({"score": Dot}, r"not a class: write Dot\(query_size=64, key_size=64\)"),
+        (
+            {"score": partial(Additive, hidden_size=8)},
+            r"not a partial, which Mechanism takes: write Additive\(query_size=64, key_size=64\)",
+        ),
         ({"score": Dot(4, 4), "normalizer": Softmax}, r"normalizer=\.\.\.\) .* write Softmax\(\.\.\.\)"),
         (
             {"score": torch.matmul},

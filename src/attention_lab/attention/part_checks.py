@@ -27,8 +27,10 @@ _KINDS = {
 def check_parts(score: object, **others: object) -> None:
     """Raise TypeError if the score is not a `Score` or incomplete, or another part cannot be called."""
     for name, part in {"score": score, **others}.items():
-        if isinstance(part, type):
-            raise TypeError(f"Attention({name}=...) takes an instance, not a class: {_called(part)}")
+        kind = part.func if isinstance(part, partial) else part
+        if isinstance(kind, type):
+            given = "a class" if kind is part else "a partial, which Mechanism takes"
+            raise TypeError(f"Attention({name}=...) takes an instance, not {given}: {_called(kind)}")
         if part is not None and not callable(part):
             raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
         _check_kind("Attention", name, type(part))
