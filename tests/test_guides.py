@@ -8,10 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from toys import LENGTHS, SOURCE, SYMBOLS, TARGET
 
-from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Mechanism,
+    MultiHead,
+    ScaledDot,
+    lengths_mask,
+    recording,
+)
+from attention_lab.data import Notation, Tokenizer, TransductionCodec
+from attention_lab.models.decoding.beam_search import greedy, n_best_search
 from attention_lab.sizes import ClassificationSizes
+from attention_lab.special_symbols import EOS, PAD
+from attention_lab.tasks import Transduction
 
+PAIRS = TransductionCodec(*[Tokenizer.of(Notation("characters"), ["abcde"])] * 2)
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 
 
@@ -47,6 +61,21 @@ def test_a_normaliser_and_a_pooling() -> None:
     assert torch.allclose(attention.weights(query, memory), weights, atol=1e-6)
     wanted = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).amax(2)
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
+
+
+def test_a_sequence_to_sequence_model() -> None:
+    """Searches, which run it step by step and select its states, agree with its logits for whole targets."""
+    torch.manual_seed(0)
+    kind = _defined("own-model.md", "class Convolutional")["Convolutional"]
+    model = Transduction(kind(Mechanism(Additive), SYMBOLS, size=16), PAIRS).model.eval()
+    together = model(SOURCE, LENGTHS, TARGET)[1, :2]
+    assert torch.allclose(model(SOURCE[1:2, :3], LENGTHS[1:2], TARGET[1:2, :2])[0], together, atol=1e-6)
+    chosen = greedy(model, SOURCE, LENGTHS, 6)
+    best = model(SOURCE, LENGTHS, chosen)[..., EOS:].argmax(-1) + EOS  # padding and BOS are never generated
+    assert torch.equal(best.masked_fill(chosen == PAD, PAD), chosen)
+    beams, scores = (found[:, 0] for found in n_best_search(model, SOURCE, LENGTHS, 6, beam_size=4, n=1))
+    likelihood = model(SOURCE, LENGTHS, beams).log_softmax(-1).gather(-1, beams.unsqueeze(-1)).squeeze(-1)
+    assert torch.allclose(likelihood.masked_fill(beams == PAD, 0.0).sum(1), scores, atol=1e-5)
 
 
 def test_a_data_set_of_vectors(tmp_path: Path) -> None:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from attention_lab.models.kernel_regression import KernelRegression
     from attention_lab.models.language import LanguageModel
     from attention_lab.models.parts.encoder import Encoder
-    from attention_lab.models.seq2seq import Seq2Seq
+    from attention_lab.models.seq2seq import EncoderDecoder, Seq2Seq
+    from attention_lab.models.transduction import TransductionModel
     from attention_lab.models.transformer import Transformer
     from attention_lab.models.two_way import TwoWayEnsemble
 
 __all__ = [
     "ConvolutionalClassifier",
     "Encoder",
+    "EncoderDecoder",
     "Ensemble",
     "GraphClassifier",
     "ImageToSequence",
@@ -33,6 +35,7 @@ __all__ = [
     "RecurrentClassifier",
     "Seq2Seq",
     "SequenceClassifier",
+    "TransductionModel",
     "Transformer",
     "TwoWayEnsemble",
 ]
@@ -46,6 +49,7 @@ _MODULES = [
     "language",
     "parts.encoder",
     "seq2seq",
+    "transduction",
     "transformer",
     "two_way",
 ]

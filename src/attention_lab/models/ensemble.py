@@ -97,13 +97,17 @@ def alignment_weights(
 
     For an ensemble, they are averaged over the heads of each member and then over members, leaving one head.
     """
+    found = [weights[name] for name in alignment_names(model)]
     if not isinstance(model, Ensemble):
-        return weights[model.alignment]
-    return torch.stack([weights[name].mean(1, keepdim=True) for name in alignment_names(model)]).mean(0)
+        return found[0]
+    return torch.stack([each.mean(1, keepdim=True) for each in found]).mean(0)
 
 
 def alignment_names(model: TransductionModel | Ensemble) -> list[str]:
-    """The names of the attentions whose weights `alignment_weights` uses."""
-    if not isinstance(model, Ensemble):
-        return [model.alignment]
-    return [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]
+    """The names of the attentions whose weights `alignment_weights` uses; empty if there are none."""
+    members = (
+        {f"member {number}.": member for number, member in enumerate(model.members, start=1)}
+        if isinstance(model, Ensemble)
+        else {"": model}
+    )
+    return [f"{prefix}{one.alignment}" for prefix, one in members.items() if one.alignment is not None]

@@ -9,27 +9,31 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from attention_lab.models.parts.ctc import CTCHead
-from attention_lab.models.parts.encoded import Encoded
-from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder
-from attention_lab.models.parts.transformer_decoder import TransformerDecoder
 from attention_lab.special_symbols import BOS
 
 
 class TransductionModel(nn.Module, ABC):
     """An encoder, and a decoder that attends to what it returns.
 
-    In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
-    `decoding` generate the output symbol by symbol with `start`, `step` and `select`.
+    A model of this kind has a decoder and the method `encode`. In training, `forward` (which is `encode`,
+    then `read`) gives logits for the gold output. The searches of `decoding` generate the output symbol by
+    symbol with `start`, `step` and `select`.
 
     Attributes:
-        decoder: has `start` and `forward`, whose states have `select` and `reorder`.
+        decoder: a module whose `start(encoded)` is the state before the first symbol. It maps symbols
+            `[N, T]` and the state before them to the logits `[N, T, V]` of the symbols that follow each, and
+            the state after them. A state has `select(index)`, and `reorder(index)` if that can be faster.
         tagger: also reads the encoded source, in training and for rescoring; None if there is none.
-        alignment: name of the attention that is compared with a gold alignment.
+        alignment: name of the attention that is compared with a gold alignment; None if there is none.
     """
 
-    decoder: AttentiveDecoder | TransformerDecoder
+    decoder: Any
     tagger: CTCHead | None
-    alignment: str
+    alignment: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tagger = None
 
     @property
     def latent(self) -> nn.Module | None:
@@ -42,8 +46,8 @@ class TransductionModel(nn.Module, ABC):
         return 2**31
 
     @abstractmethod
-    def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Encoded:
-        """The keys and values of the sources."""
+    def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Any:
+        """What the decoder starts from, such as the keys and values of the sources (`Encoded`)."""
 
     def forward(
         self,
@@ -62,7 +66,7 @@ class TransductionModel(nn.Module, ABC):
         """
         return self.read(self.encode(source, source_lengths), target, samples)
 
-    def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
+    def read(self, encoded: Any, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
         """Logits under teacher forcing, for encoded sources; see `forward`."""
         state, before = self.decoder.start(encoded), shifted(target)
         if samples > 1:
@@ -86,7 +90,7 @@ class TransductionModel(nn.Module, ABC):
 
     def reorder(self, state: Any, index: Int[Tensor, " N"]) -> Any:
         """The states of the sequences `index`, each of the same source as the sequence it replaces."""
-        return state.reorder(index)
+        return state.reorder(index) if hasattr(state, "reorder") else state.select(index)
 
 
 def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:

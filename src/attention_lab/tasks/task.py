@@ -22,6 +22,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.distributed import process_count
 from attention_lab.errors import LabError
 from attention_lab.files.run_files import HEATMAPS, RECIPE
+from attention_lab.tasks.losses.pooling import check_pooling
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.pixel_rows import console_lines, is_picture
@@ -41,6 +42,9 @@ class Task(pl.LightningModule, ABC):
         optimizer: makes the optimiser from the parameters; needed only for training.
         schedule: makes the learning-rate schedule from the optimiser and the number of steps.
         recipe: plain values stored in every checkpoint, from which the model and preprocessing are rebuilt.
+
+    Raises:
+        LabError: an attention has a pooling that this model cannot learn with.
     """
 
     pictures_format: Format = "png"
@@ -60,6 +64,8 @@ class Task(pl.LightningModule, ABC):
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if type(self).training_step.__module__.startswith("attention_lab."):  # another may have the loss
+            check_pooling(model)
         self.model = model
         self.codec = codec
         self.make_optimizer = optimizer

@@ -189,10 +189,11 @@ class Transduction(SequenceGeneration, Task):
 
     def _evaluate(self, batch: TransductionBatch, split: SplitName, beam_size: int) -> tuple[Tensor, Nearest]:
         """Log loss and metrics; returns the decoded outputs and their nearest references."""
+        names = alignment_names(self.model)
         # In all processes or none, because they sum what they measure together.
-        aligned = any_process(bool((batch.alignment >= 0).any()), batch.alignment.device)
+        aligned = bool(names) and any_process(bool((batch.alignment >= 0).any()), batch.alignment.device)
         if aligned:
-            with recording(self.model, names=alignment_names(self.model)) as weights:
+            with recording(self.model, names=names) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
             aligning = alignment_weights(self.model, weights)
             self.alignments[split].update(aligning, batch.alignment)  # type: ignore[operator]
@@ -223,7 +224,7 @@ class Transduction(SequenceGeneration, Task):
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, split: SplitName) -> None:
         """Log the distance between the positions that a window predicts (local-p) and the gold positions."""
-        if isinstance(self.model, Ensemble):  # each member has its own
+        if isinstance(self.model, Ensemble) or self.model.alignment is None:  # each member has its own
             return
         centre = weights.centre(self.model.alignment)
         if centre is not None and alignment.dim() == 2:
