@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from toys import LENGTHS, SOURCE, SYMBOLS, TARGET
 from attention_lab.attention import (
     Additive,
     Attention,
+    Band,
+    Global,
     Mechanism,
     MultiHead,
     ScaledDot,
@@ -63,11 +66,14 @@ def test_a_normaliser_and_a_pooling() -> None:
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
 
 
-def test_a_sequence_to_sequence_model() -> None:
+@pytest.mark.parametrize(
+    "window", [Global, partial(Band, width=1), partial(Band, width=1, falloff="gaussian")]
+)
+def test_a_sequence_to_sequence_model(window: Any) -> None:
     """Searches, which run it step by step and select its states, agree with its logits for whole targets."""
     torch.manual_seed(0)
     kind = _defined("own-model.md", "class Convolutional")["Convolutional"]
-    model = Transduction(kind(Mechanism(Additive), SYMBOLS, size=16), PAIRS).model.eval()
+    model = Transduction(kind(Mechanism(Additive, window=window), SYMBOLS, size=16), PAIRS).model.eval()
     together = model(SOURCE, LENGTHS, TARGET)[1, :2]
     assert torch.allclose(model(SOURCE[1:2, :3], LENGTHS[1:2], TARGET[1:2, :2])[0], together, atol=1e-6)
     chosen = greedy(model, SOURCE, LENGTHS, 6)
