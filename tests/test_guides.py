@@ -84,6 +84,16 @@ def test_a_sequence_to_sequence_model(window: Any) -> None:
     assert torch.allclose(likelihood.masked_fill(beams == PAD, 0.0).sum(1), scores, atol=1e-5)
 
 
+def test_the_guide_names_the_kinds_of_data() -> None:
+    files = (GUIDES.parents[1] / "conf" / "data").glob("*.yaml")
+    kinds = {kind for file in files for kind in re.findall(r"^  kind: (\w+)", file.read_text(), re.MULTILINE)}
+    text = (GUIDES / "own-model.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"`kind` says which models .*?\):", text, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", sentence)) == kinds | {"kind"}
+    needed = re.findall(r"^\| `(\w+)` \| `attention_lab", text, re.MULTILINE)
+    assert needed and set(needed) <= kinds
+
+
 def test_a_data_set_of_vectors(tmp_path: Path) -> None:
     generator, arrays = np.random.default_rng(0), {}
     for name, count in (("train", 9), ("validation", 5), ("test", 4)):
