@@ -95,6 +95,11 @@ def test_what_a_run_brings_along_is_data_and_no_element() -> None:
     assert [tag for tag, _ in page.elements].count("style") == 1
 
 
+def test_the_title_of_the_window_has_no_characters_that_hide_or_turn_others() -> None:
+    page = Page(make_page(Heading("a\x1b[31m\u202eb"), []))
+    assert page.texts["title"] == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b"
+
+
 def test_the_policy_allows_the_script_and_the_style_of_the_page_alone() -> None:
     page = Page(make_page(Heading("title", "facts"), [_run()]))
     allowed = dict(part.strip().split(" ", 1) for part in page.policy.split(";"))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from attention_lab.console_text import printable
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.description import describe_header, read_description
 from attention_lab.tensorboard_plugin.event_files import Point
@@ -138,7 +139,9 @@ def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | No
         "records": places,
         "thinned": thinned,
     }
-    parts = Page(heading.title, STATIC / "report" / "report.js", ("viewer/viewer.css", "report/report.css"))
+    parts = Page(
+        printable(heading.title), STATIC / "report" / "report.js", ("viewer/viewer.css", "report/report.css")
+    )
     return make_html(parts, data, elements)
 
 
