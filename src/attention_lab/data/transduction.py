@@ -2,10 +2,11 @@
 
 import reprlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.data.file_warnings.long_lines import long_line_hint
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import TransductionCodec
@@ -57,6 +58,7 @@ class TransductionData(DataModule):
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
         examples = self.examples()
+        self._check(examples)
         own = self.make_codec(examples.train)
         self.codec = self.given(TransductionCodec) or own
         _check_notation("source", self.codec.source.notation, own.source.notation)
@@ -69,6 +71,19 @@ class TransductionData(DataModule):
             self._evaluation_split(examples.validation, names.validation),
             self._evaluation_split(examples.test, names.test),
         )
+
+    def _check(self, examples: Splits[list[Any]]) -> None:
+        """Raise LabError unless these are examples, as those of one's own class may not be."""
+        name = f"{type(self).__name__}.examples"
+        for one in chain(*examples):
+            if not isinstance(one, Example):
+                wanted = "Splits of lists of Example(source, target)"
+                raise LabError(f"{name} must return {wanted}, not of {kind_of(one)}")
+            source: object = one.source
+            if not isinstance(source, Hashable):
+                raise LabError(
+                    f"{name}: a source must be a text or a tuple of symbols, not {kind_of(source)}"
+                )
 
     def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
         """Add hints about far longer sources or targets than most; `rows` has the line of each example."""

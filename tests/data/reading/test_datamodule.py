@@ -1,8 +1,25 @@
 """What a data module has before and after it reads its data."""
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
-from attention_lab.data import Reverse
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from attention_lab.data import (
+    ClassificationCodec,
+    ClassificationData,
+    ClassificationSplit,
+    Example,
+    Notation,
+    Reverse,
+    Splits,
+    Tokenizer,
+    TransductionCodec,
+    TransductionData,
+)
+from attention_lab.errors import LabError
 
 
 @pytest.mark.parametrize("name", ["sizes", "codec"])
@@ -20,3 +37,81 @@ def test_sizes_and_codec_are_known_after_setup(name: str) -> None:
 def test_other_attributes_are_reported_as_usual() -> None:
     with pytest.raises(AttributeError, match=r"^'Reverse' object has no attribute 'colour'$"):
         _ = Reverse().colour
+
+
+SPLIT = ClassificationSplit(torch.zeros(3, 2, 1), [0, 1, 0])
+
+
+class Series(ClassificationData):
+    """A data set of another package."""
+
+    def __init__(self, built: Any, sets_codec: bool = True) -> None:
+        super().__init__(2)
+        self.built, self.sets_codec = built, sets_codec
+
+    def build(self) -> Any:
+        if self.sets_codec:
+            self.use_codec(ClassificationCodec(["a", "b"], 2, features=1), "these series")
+        return self.built
+
+
+class Pairs(TransductionData):
+    def __init__(self, example: Any) -> None:
+        super().__init__(2)
+        self.example = example
+
+    def examples(self) -> Any:
+        return Splits([Example("ab", "c")], [self.example], [])
+
+    def make_codec(self, train: Any) -> TransductionCodec:
+        letters = Tokenizer.of(Notation("characters"), ["abc"])
+        return TransductionCodec(letters, letters)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            lambda: Series([SPLIT, SPLIT, SPLIT]),
+            "Series.build must return Splits(train, validation, test), not a list",
+        ),
+        (
+            lambda: Series(Splits(SPLIT, SPLIT, TensorDataset(torch.zeros(3)))),
+            "Series.build must return a Split, such as ClassificationSplit, for test, not a TensorDataset",
+        ),
+        (
+            lambda: Series(Splits(SPLIT, SPLIT, SPLIT), sets_codec=False),
+            "Series.build must set self.codec and self.sizes",
+        ),
+        (
+            lambda: Pairs(("ab", "c")),
+            "Pairs.examples must return Splits of lists of Example(source, target), not of a tuple",
+        ),
+        (
+            lambda: Pairs(Example(["a", "b"], ["c"])),
+            "Pairs.examples: a source must be a text or a tuple of symbols, not a list",
+        ),
+    ],
+)
+def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], Any], told: str) -> None:
+    with pytest.raises(LabError) as error:
+        data().setup("fit")
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        (torch.zeros(3, 5), "ClassificationSplit needs vectors [N, L, d], not a tensor [3, 5]"),
+        (torch.zeros(4, 5, 2), "ClassificationSplit has 4 sequences, but 3 labels"),
+    ],
+)
+def test_vectors_and_labels_are_checked(inputs: torch.Tensor, told: str) -> None:
+    with pytest.raises(LabError) as error:
+        ClassificationSplit(inputs, [0, 1, 0])
+    assert str(error.value) == told
+
+
+def test_vectors_have_the_precision_of_the_model() -> None:
+    split = ClassificationSplit(torch.zeros(3, 5, 2, dtype=torch.float64), [0, 1, 0])
+    assert split[torch.tensor([0])].inputs.dtype == torch.float32

@@ -7,6 +7,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.bucketing import SameBatches, loader
 from attention_lab.data.reading.codecs import Codec
@@ -77,8 +78,22 @@ class DataModule(pl.LightningDataModule, ABC):
             files = getattr(self, "files", None)
             if isinstance(files, FileSpec) and "codec" not in self.__dict__:
                 files.check_training_files()
-            self._splits = self.build()
+            self._splits = self._checked(self.build())
         return self._splits
+
+    def _checked(self, splits: object) -> Splits[Split]:
+        """What `build` has returned. Raises LabError if it does not do what it must, as one's own may not."""
+        build = f"{type(self).__name__}.build must"
+        if not isinstance(splits, Splits):
+            raise LabError(f"{build} return Splits(train, validation, test), not {kind_of(splits)}")
+        for name, split in splits._asdict().items():
+            if not isinstance(split, Split):
+                raise LabError(
+                    f"{build} return a Split, such as ClassificationSplit, for {name}, not {kind_of(split)}"
+                )
+        if {"codec", "sizes"} - vars(self).keys():
+            raise LabError(f"{build} set self.codec and self.sizes")
+        return splits
 
     def setup(self, stage: str | None = None) -> None:
         """Read the data, unless already done.

@@ -18,6 +18,7 @@ from attention_lab.data.reading.batches import (
 )
 from attention_lab.data.reading.image_codec import Images
 from attention_lab.data.reading.ragged import Ragged
+from attention_lab.errors import LabError
 
 PROMPT = 32
 """Longest prompt in symbols, short enough to be shown in one line with its continuation."""
@@ -109,15 +110,25 @@ class ClassificationSplit(Split):
         inputs: the sequences.
         labels: their classes.
         texts: the original texts, if examples are displayed as text.
+
+    Raises:
+        LabError: there are not as many labels as sequences, or the vectors have another number of dimensions.
     """
 
     def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
-        self._inputs, self._texts = inputs, tuple(texts)
+        if not isinstance(inputs, Ragged) and inputs.dim() != 3:
+            raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
+        self._inputs = inputs if isinstance(inputs, Ragged) else inputs.float()
+        self._texts = tuple(texts)
         self._labels = torch.tensor(labels, dtype=torch.int64)
         if isinstance(inputs, Ragged):
             self.lengths = inputs.lengths
         else:
-            self.lengths = torch.full([len(labels)], inputs.shape[1])
+            self.lengths = torch.full(inputs.shape[:1], inputs.shape[1])
+        if len(self.lengths) != len(self._labels):
+            raise LabError(
+                f"ClassificationSplit has {len(self.lengths):,} sequences, but {len(self._labels):,} labels"
+            )
 
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""
