@@ -5,7 +5,7 @@ from itertools import chain
 
 import torch
 
-from attention_lab.console_text import quoted
+from attention_lab.console_text import counted, quoted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
 from attention_lab.data.file_warnings.long_lines import long_line_hint
@@ -47,6 +47,31 @@ class ClassificationData(DataModule):
         if given.length < codec.length:
             raise LabError(f"data.{length}={codec.length}: the model was made for at most {given.length}")
         self.codec, self.sizes = given, given.sizes
+
+    def checked(self, splits: object) -> Splits[Split]:
+        """See `DataModule`; what is beyond the sizes of the codec would end in an error of the GPU."""
+        found = super().checked(splits)
+        for name, split in found._asdict().items():
+            if isinstance(split, ClassificationSplit) and len(split) and (problem := self._problem(split)):
+                raise LabError(f"{type(self).__name__}.build gives {problem}, in {name}")
+        return found
+
+    def _problem(self, split: ClassificationSplit) -> str:
+        """What does not fit the sizes; empty if all does."""
+        sizes, (first, last) = self.sizes, split.labels.aminmax()
+        if first < 0 or last >= sizes.classes:
+            return f"a label {int(first if first < 0 else last)}, but the codec has 0 to {sizes.classes - 1}"
+        longest = int(split.lengths.max())
+        if longest > sizes.length:
+            return f"{longest} steps, but the codec has a length of {sizes.length}"
+        if isinstance(split.inputs, Ragged):
+            most = -1 if sizes.vocabulary is None else sizes.vocabulary - 1
+            largest = split.inputs.largest
+            return f"a token {largest}, but the codec has 0 to {most}" if largest > most else ""
+        features = split.inputs.shape[2]
+        if features != sizes.features:
+            return f"vectors of {counted(features, 'number')}, but the codec has {sizes.features}"
+        return ""
 
 
 class Digits(ClassificationData):

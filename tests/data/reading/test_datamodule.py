@@ -13,6 +13,7 @@ from attention_lab.data import (
     ClassificationSplit,
     Example,
     Notation,
+    Ragged,
     Reverse,
     Splits,
     Tokenizer,
@@ -97,6 +98,37 @@ def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], 
     with pytest.raises(LabError) as error:
         data().setup("fit")
     assert str(error.value) == told
+
+
+@pytest.mark.parametrize(
+    ("split", "told"),
+    [
+        (ClassificationSplit(torch.zeros(2, 2, 1), [0, 2]), "a label 2, but the codec has 0 to 1"),
+        (ClassificationSplit(torch.zeros(2, 2, 1), [0, -1]), "a label -1, but the codec has 0 to 1"),
+        (ClassificationSplit(torch.zeros(2, 3, 1), [0, 1]), "3 steps, but the codec has a length of 2"),
+        (ClassificationSplit(torch.zeros(2, 2, 4), [0, 1]), "vectors of 4 numbers, but the codec has 1"),
+        (ClassificationSplit(Ragged([[4], [5]]), [0, 1]), "a token 5, but the codec has 0 to -1"),
+    ],
+)
+def test_what_does_not_fit_the_codec_is_told_before_a_gpu_fails(
+    split: ClassificationSplit, told: str
+) -> None:
+    with pytest.raises(LabError) as error:
+        Series(Splits(SPLIT, SPLIT, split)).setup("fit")
+    assert str(error.value) == f"Series.build gives {told}, in test"
+
+
+def test_tokens_beyond_the_vocabulary_are_told() -> None:
+    class Words(Series):
+        def build(self) -> Any:
+            letters = Tokenizer.of(Notation("characters"), ["ab"])  # 4 special symbols and 2 others
+            self.use_codec(ClassificationCodec(["a", "b"], 9, letters), "these words")
+            return self.built
+
+    right, wrong = (ClassificationSplit(Ragged(rows), [0, 1]) for rows in ([[4, 5], [5]], [[4], [5, 6]]))
+    Words(Splits(right, right, right)).setup("fit")
+    with pytest.raises(LabError, match=r"^Words.build gives a token 6, but the codec has 0 to 5, in train$"):
+        Words(Splits(wrong, right, right)).setup("fit")
 
 
 @pytest.mark.parametrize(

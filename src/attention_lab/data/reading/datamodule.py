@@ -78,10 +78,10 @@ class DataModule(pl.LightningDataModule, ABC):
             files = getattr(self, "files", None)
             if isinstance(files, FileSpec) and "codec" not in self.__dict__:
                 files.check_training_files()
-            self._splits = self._checked(self.build())
+            self._splits = self.checked(self.build())
         return self._splits
 
-    def _checked(self, splits: object) -> Splits[Split]:
+    def checked(self, splits: object) -> Splits[Split]:
         """What `build` has returned. Raises LabError if it does not do what it must, as one's own may not."""
         build = f"{type(self).__name__}.build must"
         if not isinstance(splits, Splits):

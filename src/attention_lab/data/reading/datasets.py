@@ -108,7 +108,7 @@ class ClassificationSplit(Split):
 
     Args:
         inputs: the sequences.
-        labels: their classes.
+        labels: the number of the class of each [N], or of each of its answers [N, A].
         texts: the original texts, if examples are displayed as text.
 
     Raises:
@@ -118,22 +118,22 @@ class ClassificationSplit(Split):
     def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
         if not isinstance(inputs, Ragged) and inputs.dim() != 3:
             raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
-        self._inputs = inputs if isinstance(inputs, Ragged) else inputs.float()
+        self.inputs = inputs if isinstance(inputs, Ragged) else inputs.float()
         self._texts = tuple(texts)
-        self._labels = torch.tensor(labels, dtype=torch.int64)
+        self.labels = torch.as_tensor(labels, dtype=torch.int64)
         if isinstance(inputs, Ragged):
             self.lengths = inputs.lengths
         else:
             self.lengths = torch.full(inputs.shape[:1], inputs.shape[1])
-        if len(self.lengths) != len(self._labels):
+        if len(self.lengths) != len(self.labels):
             raise LabError(
-                f"ClassificationSplit has {len(self.lengths):,} sequences, but {len(self._labels):,} labels"
+                f"ClassificationSplit has {len(self.lengths):,} sequences, but {len(self.labels):,} labels"
             )
 
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""
         texts = tuple(self._texts[row] for row in index.tolist()) if self._texts else ()
-        return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index], texts)
+        return ClassificationBatch(self.inputs[index], self.lengths[index], self.labels[index], texts)
 
 
 class LanguageSplit(Split):

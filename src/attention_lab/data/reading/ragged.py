@@ -24,6 +24,11 @@ class Ragged:
         values, count = chain(chain.from_iterable(rows), [padding]), int(self.lengths.sum()) + 1
         self._values = torch.from_numpy(np.fromiter(values, np.int64, count))
 
+    @property
+    def largest(self) -> int:
+        """The largest value in any row; the padding if there is none."""
+        return int(self._values.max())
+
     def __getitem__(self, index: Tensor) -> Tensor:
         """Rows `index` [..] as [.., L], L their largest length."""
         return self.padded(index, int(self.lengths[index].max()))
