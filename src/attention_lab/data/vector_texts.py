@@ -6,8 +6,8 @@ from attention_lab.console_text import counted
 
 SHADES = "·░▒▓█"
 """From paper to ink."""
-MOST_ROWS = 32
-"""Most rows of a small picture."""
+MOST_PIXELS = 32
+"""Most rows of a small picture, and most pixels in one of them."""
 
 
 def vector_labels(vectors: Tensor) -> list[str]:
@@ -32,5 +32,5 @@ def shades(vector: Tensor) -> str:
 
 
 def _is_picture(vectors: Tensor) -> bool:
-    """Whether there are at most `MOST_ROWS` vectors, and every number is from 0 to 1."""
-    return len(vectors) <= MOST_ROWS and bool(((vectors >= 0) & (vectors <= 1)).all())
+    """Whether they are no more and no larger than `MOST_PIXELS`, and every number is from 0 to 1."""
+    return max(vectors.shape) <= MOST_PIXELS and bool(((vectors >= 0) & (vectors <= 1)).all())

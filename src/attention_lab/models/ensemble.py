@@ -105,9 +105,7 @@ def alignment_weights(
 
 def alignment_names(model: TransductionModel | Ensemble) -> list[str]:
     """The names of the attentions whose weights `alignment_weights` uses; empty if there are none."""
-    members = (
-        {f"member {number}.": member for number, member in enumerate(model.members, start=1)}
-        if isinstance(model, Ensemble)
-        else {"": model}
-    )
-    return [f"{prefix}{one.alignment}" for prefix, one in members.items() if one.alignment is not None]
+    if not isinstance(model, Ensemble):
+        return [] if model.alignment is None else [model.alignment]
+    members = enumerate(model.members, start=1)
+    return [f"member {number}.{one.alignment}" for number, one in members if one.alignment is not None]

@@ -1,18 +1,18 @@
 """A small picture that `data.vector_texts` has written as text, one word for each row of pixels."""
 
-from attention_lab.data.vector_texts import MOST_ROWS, SHADES
+from attention_lab.data.vector_texts import MOST_PIXELS, SHADES
 
 _PAPER, _DARK = SHADES[0], SHADES[2:]
 _BLOCKS = " ▀▄█"  # nothing, the upper pixel, the lower one, both
 
 
 def is_picture(text: str) -> bool:
-    """Whether a text is rows of pixels of equal width, at most `MOST_ROWS` of them."""
+    """Whether a text is rows of pixels of equal width, at most `MOST_PIXELS` of them."""
     rows = text.split(" ")
     widths = set(map(len, rows))
-    return (
-        1 < len(rows) <= MOST_ROWS and len(widths) == 1 and min(widths) > 1 and set(text) <= set(f"{SHADES} ")
-    )
+    if not 1 < len(rows) <= MOST_PIXELS or len(widths) != 1 or min(widths) == 1:
+        return False
+    return set(text) <= set(f"{SHADES} ")
 
 
 def console_lines(text: str) -> tuple[str, ...]:

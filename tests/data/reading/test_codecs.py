@@ -169,6 +169,7 @@ def test_lines_of_vectors() -> None:
 def test_vectors_that_are_no_small_picture_have_numbers() -> None:
     """Shades would be wrong below 0 and above 1, and a thousand of them would fill a console."""
     (negative, large, nan), many = torch.tensor([-0.1, 1.5, torch.nan]), torch.zeros(33, 3)
+    assert VECTORS.input_text(torch.zeros(2, 33), 2) == "2 vectors of 33 numbers"
     for value in (negative, large, nan):
         vectors = torch.stack([torch.ones(3), value.expand(3)])
         assert VECTORS.token_labels(vectors, 2) == ["1", "2"]
