@@ -61,16 +61,20 @@ class ClassificationData(DataModule):
         sizes, (first, last) = self.sizes, split.labels.aminmax()
         if first < 0 or last >= sizes.classes:
             return f"a label {int(first if first < 0 else last)}, but the codec has 0 to {sizes.classes - 1}"
+        if split.labels.shape[1:] != (() if sizes.answers == 1 else (sizes.answers,)):
+            answers = counted(sizes.answers, "answer")
+            return f"labels {list(split.labels.shape)}, but the codec has {answers}"
         longest = int(split.lengths.max())
         if longest > sizes.length:
             return f"{longest} steps, but the codec has a length of {sizes.length}"
         if isinstance(split.inputs, Ragged):
             most = -1 if sizes.vocabulary is None else sizes.vocabulary - 1
-            largest = split.inputs.largest
-            return f"a token {largest}, but the codec has 0 to {most}" if largest > most else ""
+            least, largest = split.inputs.bounds
+            wrong = least if least < 0 else largest
+            return "" if 0 <= wrong <= most else f"a token {wrong}, but the codec has 0 to {most}"
         features = split.inputs.shape[2]
         if features != sizes.features:
-            return f"vectors of {counted(features, 'number')}, but the codec has {sizes.features}"
+            return f"vectors of {counted(features, 'number')}, but the codec has {sizes.features or 'none'}"
         return ""
 
 

@@ -4,7 +4,7 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.data.file_warnings.long_lines import long_line_hint
@@ -59,7 +59,10 @@ class TransductionData(DataModule):
         """See `DataModule`."""
         examples = self.examples()
         self._check(examples)
-        own = self.make_codec(examples.train)
+        own: object = self.make_codec(examples.train)
+        if not isinstance(own, TransductionCodec):
+            wanted = f"{type(self).__name__}.make_codec must return a TransductionCodec"
+            raise LabError(f"{wanted}, not {kind_of(own)}")
         self.codec = self.given(TransductionCodec) or own
         _check_notation("source", self.codec.source.notation, own.source.notation)
         _check_notation("target", self.codec.target.notation, own.target.notation)
@@ -72,18 +75,20 @@ class TransductionData(DataModule):
             self._evaluation_split(examples.test, names.test),
         )
 
-    def _check(self, examples: Splits[list[Any]]) -> None:
+    def _check(self, examples: object) -> None:
         """Raise LabError unless these are examples, as those of one's own class may not be."""
         name = f"{type(self).__name__}.examples"
+        wanted = "must return Splits of lists of Example(source, target)"
+        if not isinstance(examples, Splits):
+            raise LabError(f"{name} {wanted}, not {kind_of(examples)}")
+        for rows in examples:
+            if not isinstance(rows, Sequence):
+                raise LabError(f"{name} {wanted}, not of {kind_of(rows)}")
         for one in chain(*examples):
             if not isinstance(one, Example):
-                wanted = "Splits of lists of Example(source, target)"
-                raise LabError(f"{name} must return {wanted}, not of {kind_of(one)}")
-            source: object = one.source
-            if not isinstance(source, Hashable):
-                raise LabError(
-                    f"{name}: a source must be a text or a tuple of symbols, not {kind_of(source)}"
-                )
+                raise LabError(f"{name} {wanted}, not of {kind_of(one)}")
+            if problem := _problem(*one):
+                raise LabError(f"{name}: {problem}")
 
     def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
         """Add hints about far longer sources or targets than most; `rows` has the line of each example."""
@@ -153,6 +158,19 @@ class TransductionData(DataModule):
             unseen_in_files(targets, self.codec.target.vocabulary, self.files, target_terms),
         )
         return Splits(*("; ".join(filter(None, lines)) for lines in zip(*sides, strict=True)))
+
+
+def _problem(source: object, target: object, alignment: object) -> str:
+    """What is wrong with an example of one's own class; empty if nothing is."""
+    if not (isinstance(source, Sequence) and isinstance(source, Hashable)):
+        return f"a source must be a text or a tuple of symbols, not {kind_of(source)}"
+    if not isinstance(target, Sequence):
+        return f"a target must be a sequence of symbols, not {kind_of(target)}"
+    if isinstance(alignment, str) or not isinstance(alignment, Sequence):
+        return f"an alignment must be a sequence of source positions, not {kind_of(alignment)}"
+    if (last := max(alignment, default=-1)) > len(source):  # the end of the source has a position, too
+        return f"an alignment has the position {last}, but its source has 0 to {len(source)}"
+    return ""
 
 
 def _check_notation(side: str, model: Notation, data: Notation) -> None:

@@ -226,7 +226,10 @@ def test_text_is_refused_by_a_codec_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("symbol", "message"),
     [
-        ("\ud800", "the checkpoint's codec of the kind 'transduction' has invalid values"),
+        (
+            "\ud800",
+            r"the checkpoint's codec of the kind 'transduction' has invalid values of target \(Tokenizer\)",
+        ),
         ("x" * 10_001, r"the symbol 'xxx.*' has 10,001 characters, more than 10,000: split it"),
     ],
 )

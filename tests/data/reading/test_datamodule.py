@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import TensorDataset
@@ -57,16 +58,17 @@ class Series(ClassificationData):
 
 
 class Pairs(TransductionData):
-    def __init__(self, example: Any) -> None:
+    def __init__(self, example: Any, found: Any = None, codec: Any = None) -> None:
         super().__init__(2)
-        self.example = example
+        letters = Tokenizer.of(Notation("characters"), ["abc"])
+        self.found = found or Splits([Example("ab", "c")], [example], [])
+        self.own_codec = codec or TransductionCodec(letters, letters)
 
     def examples(self) -> Any:
-        return Splits([Example("ab", "c")], [self.example], [])
+        return self.found
 
-    def make_codec(self, train: Any) -> TransductionCodec:
-        letters = Tokenizer.of(Notation("characters"), ["abc"])
-        return TransductionCodec(letters, letters)
+    def make_codec(self, train: Any) -> Any:
+        return self.own_codec
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,34 @@ class Pairs(TransductionData):
             lambda: Pairs(Example(["a", "b"], ["c"])),
             "Pairs.examples: a source must be a text or a tuple of symbols, not a list",
         ),
+        (
+            lambda: Pairs(Example(None, "c")),  # type: ignore[arg-type]
+            "Pairs.examples: a source must be a text or a tuple of symbols, not a NoneType",
+        ),
+        (
+            lambda: Pairs(Example("ab", None)),  # type: ignore[arg-type]
+            "Pairs.examples: a target must be a sequence of symbols, not a NoneType",
+        ),
+        (
+            lambda: Pairs(Example("ab", "c", [3])),
+            "Pairs.examples: an alignment has the position 3, but its source has 0 to 2",
+        ),
+        (
+            lambda: Pairs(Example("ab", "c", "x")),  # type: ignore[arg-type]
+            "Pairs.examples: an alignment must be a sequence of source positions, not a str",
+        ),
+        (
+            lambda: Pairs(Example("ab", "c"), Splits(*([Example("a", "b")] for _ in range(3)))._asdict()),
+            "Pairs.examples must return Splits of lists of Example(source, target), not a dict",
+        ),
+        (
+            lambda: Pairs(Example("ab", "c"), Splits(*(iter([Example("a", "b")]) for _ in range(3)))),
+            "Pairs.examples must return Splits of lists of Example(source, target), not of a list_iterator",
+        ),
+        (
+            lambda: Pairs(Example("ab", "c"), codec=ClassificationCodec(["a", "b"], 2, features=1)),
+            "Pairs.make_codec must return a TransductionCodec, not a ClassificationCodec",
+        ),
     ],
 )
 def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], Any], told: str) -> None:
@@ -101,8 +131,89 @@ def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], 
 
 
 @pytest.mark.parametrize(
+    ("inputs", "labels", "told"),
+    [
+        ([[[0.0]]], [0], "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not a list"),
+        (
+            np.zeros((1, 2, 1)),
+            [0],
+            "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not a ndarray",
+        ),
+        (
+            torch.zeros(1, 2, 1),
+            ["a"],
+            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+        ),
+        (
+            torch.zeros(1, 2, 1),
+            np.array(["a"]),
+            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+        ),
+        (
+            torch.zeros(1, 2, 1),
+            [[0], [0, 1]],
+            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+        ),
+    ],
+)
+def test_a_classification_split_says_what_it_needs(inputs: Any, labels: Any, told: str) -> None:
+    with pytest.raises(LabError) as error:
+        ClassificationSplit(inputs, labels)
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize("rows", [["ab"], [["a"]], [None], [[None]]])
+def test_ragged_rows_are_integers(rows: Any) -> None:
+    with pytest.raises(LabError, match=r"^Ragged needs rows of whole numbers: "):
+        Ragged(rows)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ([0, 1], "of the kind 'classification' has invalid values of labels (list[str])"),
+        (
+            [np.str_("a"), np.str_("b")],  # they would be saved, but never loaded
+            "of the kind 'classification' has invalid values of labels (list[str])",
+        ),
+        (["a", "a"], "has a label twice"),
+    ],
+)
+def test_a_codec_that_no_checkpoint_could_keep_is_told(labels: Any, problem: str) -> None:
+    class Numbers(Series):
+        def build(self) -> Any:
+            self.use_codec(ClassificationCodec(labels, 2, features=1), "these series")
+            return self.built
+
+    with pytest.raises(LabError) as error:
+        Numbers(Splits(SPLIT, SPLIT, SPLIT)).setup("fit")
+    assert str(error.value) == f"Numbers.build: the codec {problem}"
+
+
+def test_an_attribute_error_in_build_is_its_own() -> None:
+    class Wrong(Series):
+        def build(self) -> Any:
+            return self.rows  # there is none
+
+    for read in (lambda data: data.setup("fit"), lambda data: data.splits):
+        with pytest.raises(AttributeError, match="'Wrong' object has no attribute 'rows'"):
+            read(Wrong(None))
+
+
+def test_a_forgotten_constructor_of_the_base_class_is_told() -> None:
+    class Bare(Series):
+        def __init__(self) -> None:
+            self.built, self.sets_codec = Splits(SPLIT, SPLIT, SPLIT), True
+
+    with pytest.raises(LabError, match=r"^Bare.__init__ must call super\(\).__init__\(batch_size\)$"):
+        Bare().setup("fit")
+
+
+@pytest.mark.parametrize(
     ("split", "told"),
     [
+        (ClassificationSplit(torch.zeros(2, 2, 1), [[0], [1]]), "labels [2, 1], but the codec has 1 answer"),
+        (ClassificationSplit(Ragged([[4], [-5]]), [0, 1]), "a token -5, but the codec has 0 to -1"),
         (ClassificationSplit(torch.zeros(2, 2, 1), [0, 2]), "a label 2, but the codec has 0 to 1"),
         (ClassificationSplit(torch.zeros(2, 2, 1), [0, -1]), "a label -1, but the codec has 0 to 1"),
         (ClassificationSplit(torch.zeros(2, 3, 1), [0, 1]), "3 steps, but the codec has a length of 2"),

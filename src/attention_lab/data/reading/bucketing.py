@@ -38,6 +38,8 @@ class BucketBatches(Sampler[Tensor]):
         self, lengths: Tensor, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
     ) -> None:
         rows = len(lengths)
+        if not rows and shuffle:
+            raise LabError("there are no examples for training")
         if rows < world_size and (shuffle or world_size > 1):
             raise LabError(f"{rows} examples are too few for {world_size} devices: lower trainer.devices")
         rounds = -(-rows // ((batch_size or max(rows, 1)) * world_size))

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 from attention_lab.console_text import LONGEST_MESSAGE, printable
+from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
 
@@ -34,6 +35,21 @@ class BaseCodec:
     def problem(self) -> str:
         """Which of its values, each of the right type, do not fit together; empty if all do."""
         return ""
+
+
+def check_codec(codec: BaseCodec, name: str) -> None:
+    """Raise LabError if the values of a codec have other types than declared, or do not fit together.
+
+    Args:
+        codec: the codec.
+        name: what the message calls it.
+    """
+    for field, hint in get_type_hints(type(codec)).items():
+        if field != "KIND" and not fits(getattr(codec, field), hint):
+            kind = hint if get_args(hint) else getattr(hint, "__name__", hint)
+            raise LabError(f"{name} of the kind {codec.KIND!r} has invalid values of {field} ({kind})")
+    if problem := codec.problem():
+        raise LabError(f"{name} {problem}")
 
 
 def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -> list[T]:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from attention_lab.console_text import counted, printable, quoted
-from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
     RegressionBatch,
@@ -21,7 +20,7 @@ from attention_lab.data.reading.batches import (
     Unseen,
     unlabelled,
 )
-from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
+from attention_lab.data.reading.codec_base import BaseCodec, check_codec, encode_lines
 from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
@@ -212,6 +211,8 @@ class ClassificationCodec(BaseCodec):
         """See `BaseCodec`."""
         if self.features == 0 or (self.features is None) == (self.tokenizer is None):
             return "needs either symbols or vectors of numbers"
+        if len(self._numbers) < len(self.labels):
+            return "has a label twice"
         fits = 1 <= self.answers <= max(1, self.length)
         return "" if fits else f"has {self.answers} answers for {self.length} tokens"
 
@@ -291,8 +292,5 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
             f"unknown kind of codec {str(state['kind'])[:40]!r}: this checkpoint is from another version"
         )
     codec: Codec = kinds[state["kind"]].from_state(state)
-    if not fits(codec, type(codec)):
-        raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has invalid values")
-    if problem := codec.problem():
-        raise LabError(f"the checkpoint's codec {problem}")
+    check_codec(codec, "the checkpoint's codec")
     return codec

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.bucketing import SameBatches, loader
+from attention_lab.data.reading.codec_base import BaseCodec, check_codec
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.splitting import Splits
@@ -19,6 +20,18 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
 
 C = TypeVar("C", bound=Codec)
+
+
+class _AfterSetup:
+    """An attribute that exists after `setup`; before, the error says so."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, module: object, owner: type) -> Any:
+        """Called unless the data module has a value of its own."""
+        text = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        raise AttributeError(f"{text}: call setup() first, which reads the data", name=self._name, obj=module)
 
 
 class DataModule(pl.LightningDataModule, ABC):
@@ -39,8 +52,11 @@ class DataModule(pl.LightningDataModule, ABC):
             about a line that is probably a mistake, by its place.
     """
 
-    codec: Codec
-    sizes: Sizes
+    if TYPE_CHECKING:
+        codec: Codec
+        sizes: Sizes
+    else:
+        codec, sizes = _AfterSetup(), _AfterSetup()
     short_epochs = 0
     """Number of initial epochs on shorter sequences; measurements of speed and memory ignore these epochs."""
 
@@ -51,14 +67,6 @@ class DataModule(pl.LightningDataModule, ABC):
         self.shared, self.unseen = "", Splits("", "", "")
         self.hints: dict[str, str] = {}
         self._splits: Splits[Split] | None = None
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, which says how to get the codec and the sizes if they are not set yet."""
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            hint = ": call setup() first, which reads the data" if name in ("codec", "sizes") else ""
-            raise AttributeError(f"{text}{hint}", name=name, obj=self)
 
     @abstractmethod
     def build(self) -> Splits[Split]:
@@ -74,6 +82,8 @@ class DataModule(pl.LightningDataModule, ABC):
     @property
     def splits(self) -> Splits[Split]:
         """The three splits; reads the data on first use."""
+        if "_splits" not in vars(self):
+            raise LabError(f"{type(self).__name__}.__init__ must call super().__init__(batch_size)")
         if self._splits is None:
             files = getattr(self, "files", None)
             if isinstance(files, FileSpec) and "codec" not in self.__dict__:
@@ -91,8 +101,9 @@ class DataModule(pl.LightningDataModule, ABC):
                 raise LabError(
                     f"{build} return a Split, such as ClassificationSplit, for {name}, not {kind_of(split)}"
                 )
-        if {"codec", "sizes"} - vars(self).keys():
+        if {"codec", "sizes"} - vars(self).keys() or not isinstance(self.codec, BaseCodec):
             raise LabError(f"{build} set self.codec and self.sizes")
+        check_codec(self.codec, f"{type(self).__name__}.build: the codec")  # a checkpoint could not be loaded
         return splits
 
     def setup(self, stage: str | None = None) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import (
     Batch,
     ClassificationBatch,
@@ -112,15 +113,24 @@ class ClassificationSplit(Split):
         texts: the original texts, if examples are displayed as text.
 
     Raises:
-        LabError: there are not as many labels as sequences, or the vectors have another number of dimensions.
+        LabError: inputs or labels are of another kind, there are not as many labels as sequences, or the
+            vectors have another number of dimensions.
     """
 
     def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
+        if not isinstance(inputs, Ragged | Tensor):
+            raise LabError(
+                "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not "
+                f"{kind_of(inputs)}"
+            )
         if not isinstance(inputs, Ragged) and inputs.dim() != 3:
             raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
         self.inputs = inputs if isinstance(inputs, Ragged) else inputs.float()
         self._texts = tuple(texts)
-        self.labels = torch.as_tensor(labels, dtype=torch.int64)
+        try:
+            self.labels = torch.as_tensor(labels, dtype=torch.int64)
+        except (TypeError, ValueError):  # texts, for instance
+            raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives") from None
         if isinstance(inputs, Ragged):
             self.lengths = inputs.lengths
         else:
