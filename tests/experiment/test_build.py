@@ -12,7 +12,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import _check_optimizer, check_devices, make_task, make_trainer
+from attention_lab.experiment.build import _check_optimizer, check_devices, make_data, make_task, make_trainer
 from attention_lab.experiment.build_errors import blame_option
 
 ADAM = {"_target_": "torch.optim.Adam", "fused": True}
@@ -186,6 +186,24 @@ def test_a_part_of_ones_own_is_made_later(part: str) -> None:
     del config[part]["_partial_"]
     with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true beside it, in its file"):
         make_task(config, sizes=None, codec=None, trainable=True)  # type: ignore[arg-type]
+
+
+def test_data_and_model_of_ones_own_are_of_their_class() -> None:
+    with pytest.raises(LabError, match=r"^data: Counter is not an attention_lab\.data\.DataModule$"):
+        make_data({"data": {"_target_": "collections.Counter", "kind": "classification"}})
+    parts = {
+        "scoring": "Dot",
+        "normalizer": "Softmax",
+        "pooling": "Soft",
+        "window": "Global",
+    }
+    config: dict[str, Any] = {
+        part: {"_target_": f"attention_lab.attention.{name}", "_partial_": True}
+        for part, name in parts.items()
+    }
+    config["model"] = {"_target_": "builtins.slice", "needs": "classification"}
+    with pytest.raises(LabError, match=r"^model: slice is not a torch\.nn\.Module$"):
+        make_task(config, sizes=None, codec=None, trainable=False)  # type: ignore[arg-type]
 
 
 def test_a_callback_is_one() -> None:

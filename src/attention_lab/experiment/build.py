@@ -14,6 +14,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
 from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
+from torch import nn
 
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
@@ -26,7 +27,7 @@ from attention_lab.data.reading.codecs import Codec, RegressionCodec, codec_from
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.experiment.build_errors import checked_trainer_options
-from attention_lab.experiment.target_errors import explain_target, missing_target
+from attention_lab.experiment.target_errors import checked_kind, explain_target, missing_target
 from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.untrusted.configuration import (
@@ -52,7 +53,8 @@ def to_plain(config: DictConfig) -> dict[str, Any]:
 
 def make_data(config: Config, codec: Codec | None = None) -> DataModule:
     """Make the data module and run its `setup`, with the codec of a trained model if one is given."""
-    data: DataModule = _make(config["data"], without=KIND_OF_DATA["data"])()
+    made = _make(config["data"], without=KIND_OF_DATA["data"])()
+    data = checked_kind("data", made, DataModule, "attention_lab.data.DataModule")  # type: ignore[type-abstract]
     if codec is not None:
         data.codec = codec
     data.setup()
@@ -73,7 +75,8 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
                 "the program passes it more arguments later"
             )
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
-    model = _make(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)
+    made = _make(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)
+    model = checked_kind("model", made, nn.Module, "torch.nn.Module")
     recipe = {
         "version": VERSION,
         "config": {part: config[part] for part in REBUILT},
@@ -173,7 +176,12 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     _use_gradient_views()
     _use_kernels_for_any_shape()
     loggers = [_named(f"logger.{name}", node) for name, node in config["logger"].items()]
-    callbacks = [_callback(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    made = {
+        f"callbacks.{name}": _named(f"callbacks.{name}", node) for name, node in config["callbacks"].items()
+    }
+    callbacks = [
+        checked_kind(path, one, pl.Callback, "pytorch_lightning.Callback") for path, one in made.items()
+    ]
     callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
     folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
     files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
@@ -189,14 +197,6 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
-
-
-def _callback(path: str, node: Config) -> pl.Callback:
-    """Make a callback. Raises LabError for any other object, on which Lightning would fail later."""
-    made = _named(path, node)
-    if not isinstance(made, pl.Callback):
-        raise LabError(f"{path}: {type(made).__name__} is not a pytorch_lightning.Callback")
-    return made
 
 
 def _named(path: str, node: object) -> Any:

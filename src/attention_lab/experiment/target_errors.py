@@ -1,21 +1,38 @@
-"""Why a class given as `_target_` cannot be imported: a misspelt name, or an error in the file."""
+"""Why a class given as `_target_` cannot be imported or used: a misspelt name, or an error in the file."""
 
 import re
 import sys
 import traceback
 from pkgutil import iter_modules
+from typing import TypeVar
 
 from hydra.errors import InstantiationException
 
 from attention_lab.constructor_options import closest
-from attention_lab.errors import named_line
+from attention_lab.errors import LabError, named_line
 from attention_lab.files.paths import short_path
+
+T = TypeVar("T")
 
 
 def missing_target(error: BaseException) -> str | None:
     """The dotted path of the class that Hydra could not import; None for other errors."""
     found = re.match(r"Error locating target '(.*?)'", str(error))
     return found[1] if found and isinstance(error, InstantiationException) else None
+
+
+def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
+    """What a configuration has made. Raises LabError for any other object, which would fail later.
+
+    Args:
+        path: where the configuration names its class.
+        made: the object.
+        kind: the class that it must be of.
+        name: the name of this class.
+    """
+    if not isinstance(made, kind):
+        raise LabError(f"{path}: {type(made).__name__} is not {'an' if name[0] == 'a' else 'a'} {name}")
+    return made
 
 
 def explain_target(error: BaseException, target: str) -> str:

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from attention_lab.argument_checks import kind_of
+from attention_lab.errors import LabError
 from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.special_symbols import BOS
 
@@ -69,11 +71,20 @@ class TransductionModel(nn.Module, ABC):
     def read(self, encoded: Any, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
         """Logits under teacher forcing, for encoded sources; see `forward`."""
         state, before = self.decoder.start(encoded), shifted(target)
+        if not hasattr(state, "select"):
+            raise LabError(
+                f"{type(self.decoder).__name__}.start must return a state with a method select, not "
+                f"{kind_of(state)}"
+            )
         if samples > 1:
             rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
             state, before = state.select(rows), before[rows]
-        logits, _ = self.decoder(before, state)
-        return logits  # type: ignore[no-any-return]
+        answer = self.decoder(before, state)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            name = type(self.decoder).__name__
+            raise LabError(f"{name} must return logits and the state after them, not {kind_of(answer)}")
+        logits: Tensor = answer[0]
+        return logits
 
     def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Any:
         """The state before the first symbol, for `step` with BOS."""

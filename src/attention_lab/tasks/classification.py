@@ -1,6 +1,5 @@
 """Classification of sequences, and the base class of all classification tasks."""
 
-import math
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
-from attention_lab.argument_checks import kind_of
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.node_codec import NodeCodec
-from attention_lab.errors import LabError
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 from attention_lab.tasks.errors.scored_examples import gather_examples
 from attention_lab.tasks.errors.text_limit import TextLimit
+from attention_lab.tasks.model_checks import checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
@@ -108,20 +106,8 @@ class LabelPrediction(Task):
 
     def _checked_logits(self, batch: Any) -> Tensor:
         """The logits. Raises LabError if the model, perhaps the user's own, returns anything else."""
-        logits: object = self.logits(batch)
         expected = [*batch.labels.shape, len(self.codec.labels)]
-        if isinstance(logits, Tensor) and logits.is_floating_point():
-            shape = list(logits.shape)
-            ends = shape[:1] + shape[-1:] == expected[:1] + expected[-1:]
-            if ends and len(shape) > 1 and logits.numel() == math.prod(expected):
-                return logits
-            given = str(shape)
-        else:
-            given = str(logits.dtype) if isinstance(logits, Tensor) else kind_of(logits)
-        raise LabError(
-            f"{type(self.model).__name__} must return floating-point logits {expected}, one for each example "
-            f"and class, not {given}"
-        )
+        return checked_logits(self.model, self.logits(batch), expected, "example and class")
 
     def _evaluate(self, batch: Any, split: SplitName) -> Tensor:
         """Log loss and accuracy; returns the logits."""

@@ -15,6 +15,7 @@ from attention_lab.metrics.fractions import Fraction
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.special_symbols import EOS, PAD
+from attention_lab.tasks.model_checks import SYMBOLS, check_continuable, checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
@@ -95,9 +96,13 @@ class LanguageModeling(Task):
             }
         )
 
+    def setup(self, stage: str) -> None:
+        """Check that the model, perhaps the user's own, can sample."""
+        check_continuable(self.model)
+
     def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
         """Cross entropy of each symbol given the symbols before it."""
-        loss = cross_entropy(self.model(batch.tokens[:, :-1]), batch.tokens[:, 1:], self.label_smoothing)
+        loss = cross_entropy(self._logits(batch), batch.tokens[:, 1:], self.label_smoothing)
         self.log_training_loss(loss, len(batch.tokens))
         return loss
 
@@ -154,9 +159,14 @@ class LanguageModeling(Task):
             rows.append(torch.rand(self.max_new_tokens, dtype=torch.float64, generator=generator))
         return generate(self.model, batch.tokens, batch.prompts, torch.stack(rows), self.sampling)
 
+    def _logits(self, batch: LanguageBatch) -> Tensor:
+        """Logits `[B, L, V]` of each symbol after the first."""
+        logits, symbols = self.model(batch.tokens[:, :-1]), len(self.codec.tokenizer.vocabulary)
+        return checked_logits(self.model, logits, [*batch.tokens[:, 1:].shape, symbols], SYMBOLS)
+
     def _evaluate(self, batch: LanguageBatch, split: SplitName) -> None:
         targets = batch.tokens[:, 1:]
-        loss = cross_entropy(self.model(batch.tokens[:, :-1]), targets)
+        loss = cross_entropy(self._logits(batch), targets)
         for name in ("loss", "perplexity"):
             measure = self.measures[f"{split}_{name}"]
             measure.update(loss, (targets != PAD).sum())  # type: ignore[operator]

@@ -36,6 +36,7 @@ from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import check_enumeration, enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.loss_weights import check_loss_weights
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
+from attention_lab.tasks.model_checks import SYMBOLS, check_transduction_model, checked_logits
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.sequence_generation import SequenceGeneration, check_beams
 from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
@@ -124,6 +125,7 @@ class Transduction(SequenceGeneration, Task):
 
     def setup(self, stage: str) -> None:
         """Check what depends on the complete model: in an ensemble, one member with a CTC head is enough."""
+        check_transduction_model(self.model)
         if self.ctc_rescoring:
             check_has_ctc_head(self.model)
 
@@ -149,7 +151,7 @@ class Transduction(SequenceGeneration, Task):
             assert isinstance(model, EncoderDecoder)
             logits, weights = model.attend(encoded, batch.target)
         else:
-            logits = model.read(encoded, batch.target)
+            logits = self._checked(model.read(encoded, batch.target), batch)
         loss = reported = cross_entropy(logits, batch.target, self.label_smoothing)
         if self.r_drop:
             loss = loss + self.r_drop / 2 * divergence(logits, batch.target)
@@ -199,7 +201,7 @@ class Transduction(SequenceGeneration, Task):
             self.alignments[split].update(aligning, batch.alignment)  # type: ignore[operator]
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
-        loss = cross_entropy(logits, batch.target)
+        loss = cross_entropy(self._checked(logits, batch), batch.target)
         self.log_mean(f"{split}/loss", loss, int(batch.target_lengths.sum()))
         outputs = self.decode(batch, beam_size)
         found = nearest(*comparable_ids(outputs, batch, self.codec.target.vocabulary))
@@ -214,6 +216,11 @@ class Transduction(SequenceGeneration, Task):
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs, found
+
+    def _checked(self, logits: object, batch: TransductionBatch) -> Tensor:
+        """The logits. Raises LabError if the model, perhaps the user's own, has returned anything else."""
+        expected = [*batch.target.shape, len(self.codec.target.vocabulary)]
+        return checked_logits(self.model, logits, expected, SYMBOLS)
 
     def _count_text(self, batch: TransductionBatch, outputs: Tensor) -> None:
         """Raise LabError if the examples so far would have too many characters as text."""

@@ -1,0 +1,157 @@
+"""What a task says about a model of the user's own that does not do what the task needs."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from toys import toy
+
+from attention_lab.attention import ScaledDot
+from attention_lab.data import Reverse, Sentences
+from attention_lab.errors import LabError
+from attention_lab.models import TransductionModel, Transformer
+from attention_lab.tasks import LanguageModeling, Transduction
+from attention_lab.tasks.model_checks import SYMBOLS, checked_logits
+
+
+@pytest.fixture(scope="module")
+def data() -> Reverse:
+    made = Reverse(train_size=6, validation_size=2, test_size=2)
+    made.setup()
+    return made
+
+
+@pytest.fixture(scope="module")
+def sentences() -> Sentences:
+    made = Sentences(train_size=6, validation_size=2, test_size=2)
+    made.setup()
+    return made
+
+
+class Changed(nn.Module):
+    """A decoder whose result is changed afterwards."""
+
+    def __init__(self, decoder: nn.Module, change: Any) -> None:
+        super().__init__()
+        self.decoder, self.change = decoder, change
+
+    def start(self, encoded: Any) -> Any:
+        return self.decoder.start(encoded)  # type: ignore[operator]
+
+    def forward(self, tokens: Tensor, state: Any) -> Any:
+        return self.change(*self.decoder(tokens, state))
+
+
+class Own(TransductionModel):
+    """A model of another package."""
+
+    def __init__(self, decoder: Any) -> None:
+        super().__init__()
+        if decoder is not None:
+            self.decoder = decoder
+
+    def encode(self, source: Tensor, source_lengths: Tensor) -> Any:
+        raise NotImplementedError
+
+
+class Misnamed(Own):
+    alignment = "decoder.atention"
+
+
+class Decoder(nn.Identity):
+    def start(self, encoded: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (nn.Identity(), "Identity must derive from attention_lab.models.TransductionModel"),
+        (Own(None), "Own needs a decoder, which has a method start"),
+        (Own(nn.GRU(2, 2)), "Own needs a decoder, which has a method start"),
+        (Misnamed(Decoder()), "Misnamed.alignment names 'decoder.atention', but there is no such module"),
+    ],
+)
+def test_what_a_sequence_to_sequence_model_needs(model: Any, told: str, data: Reverse) -> None:
+    task = Transduction(model, data.codec)
+    with pytest.raises(LabError) as error:
+        task.setup("fit")
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda logits, state: logits, "Changed must return logits and the state after them, not a Tensor"),
+        (lambda logits, state: (logits[..., :-1], state), "not [2, {T}, {W}]"),
+        (lambda logits, state: (torch.cat([logits, logits], -1), state), "not [2, {T}, {D}]"),
+    ],
+)
+def test_what_a_decoder_of_ones_own_returns_is_checked(change: Any, told: str, data: Reverse) -> None:
+    model = toy(Transformer, ScaledDot, data.codec.sizes)
+    model.decoder = Changed(model.decoder, change)  # type: ignore[assignment]
+    task = Transduction(model, data.codec)
+    batch = data.splits.validation[torch.arange(2)]
+    symbols = len(data.codec.target.vocabulary)
+    sizes = {"T": batch.target.shape[1], "V": symbols, "W": symbols - 1, "D": 2 * symbols}  # type: ignore[attr-defined]
+    with pytest.raises(LabError) as error:
+        task.training_step(batch, 0)  # type: ignore[arg-type]
+    assert str(error.value).endswith(told.format(**sizes))
+
+
+@pytest.mark.parametrize(
+    ("logits", "given"),
+    [
+        (torch.zeros(2, 5), "[2, 5]"),
+        (torch.zeros(3, 2, 5), "[3, 2, 5]"),
+        (torch.zeros(2, 3, 5).long(), "torch.int64"),
+        ((torch.zeros(2, 3, 5),), "a tuple"),
+    ],
+)
+def test_logits_have_a_row_for_each_symbol(logits: Any, given: str) -> None:
+    with pytest.raises(LabError) as error:
+        checked_logits(nn.Identity(), logits, [2, 3, 5], SYMBOLS)
+    assert str(error.value) == (
+        "Identity must return floating-point logits [2, 3, 5], one for each example, step and symbol, "
+        f"not {given}"
+    )
+
+
+def test_a_state_can_be_selected_before_a_search_needs_it(data: Reverse) -> None:
+    model = toy(Transformer, ScaledDot, data.codec.sizes)
+    decoder = Changed(model.decoder, None)
+    decoder.start = lambda encoded: (encoded,)  # type: ignore[method-assign]
+    model.decoder = decoder  # type: ignore[assignment]
+    with pytest.raises(
+        LabError, match=r"^Changed.start must return a state with a method select, not a tuple$"
+    ):
+        Transduction(model, data.codec).training_step(data.splits.validation[torch.arange(2)], 0)  # type: ignore[arg-type]
+
+
+class Table(nn.Module):
+    """A bigram model, which cannot sample."""
+
+    def __init__(self, vocabulary: int, columns: int) -> None:
+        super().__init__()
+        self.logits = nn.Embedding(vocabulary, columns)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.logits(tokens)  # type: ignore[no-any-return]
+
+
+def test_a_language_model_can_be_continued(sentences: Sentences) -> None:
+    symbols = len(sentences.codec.tokenizer.vocabulary)
+    task = LanguageModeling(Table(symbols, symbols), sentences.codec)  # type: ignore[arg-type]
+    with pytest.raises(LabError, match=r"^Table needs length, start and step, by which it samples$"):
+        task.setup("fit")
+
+
+def test_the_logits_of_a_language_model_are_checked(sentences: Sentences) -> None:
+    symbols = len(sentences.codec.tokenizer.vocabulary)
+    task = LanguageModeling(Table(symbols, symbols + 1), sentences.codec)  # type: ignore[arg-type]
+    batch = sentences.splits.validation[torch.arange(2)]
+    with pytest.raises(
+        LabError, match=rf"^Table must return floating-point logits \[2, \d+, {symbols}\], one"
+    ):
+        task.training_step(batch, 0)  # type: ignore[arg-type]
