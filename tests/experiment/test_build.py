@@ -11,6 +11,9 @@ from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.callbacks.randomness import RankRandomness
+from attention_lab.data import Reverse
+from attention_lab.data.reading.batches import RegressionBatch
+from attention_lab.data.reading.datasets import RegressionSplit
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import _check_optimizer, check_devices, make_data, make_task, make_trainer
 from attention_lab.experiment.build_errors import blame_option
@@ -186,6 +189,20 @@ def test_a_part_of_ones_own_is_made_later(part: str) -> None:
     del config[part]["_partial_"]
     with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true beside it, in its file"):
         make_task(config, sizes=None, codec=None, trainable=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("empty", ["validation", "test"])
+def test_data_to_train_on_has_three_splits(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Reverse.build
+
+    def without_one(data: Reverse) -> Any:
+        return build(data)._replace(**{empty: RegressionSplit(RegressionBatch(*torch.zeros(3, 0, 1)))})
+
+    monkeypatch.setattr(Reverse, "build", without_one)
+    with pytest.raises(LabError, match=rf"^the data has no examples for {empty}$"):
+        make_data(
+            {"data": {"_target_": "attention_lab.data.Reverse", "train_size": 9, "kind": "transduction"}}
+        )
 
 
 def test_data_and_model_of_ones_own_are_of_their_class() -> None:

@@ -58,6 +58,9 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
     if codec is not None:
         data.codec = codec
     data.setup()
+    empty = [name for name, split in data.splits._asdict().items() if not len(split)]
+    if codec is None and empty:
+        raise LabError(f"the data has no examples for {empty[0]}")
     return data
 
 

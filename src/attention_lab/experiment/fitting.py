@@ -11,7 +11,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.commandline.overrides import as_text, option_names
-from attention_lab.console_text import counted
+from attention_lab.console_text import counted, printable
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
@@ -25,6 +25,7 @@ from attention_lab.interruption import resume
 from attention_lab.loggers import run_loggers
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
+from attention_lab.runs.run_folder import read_choices
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import Task
 from attention_lab.tasks.sequence_generation import check_sequences
@@ -149,8 +150,10 @@ class Introduction(pl.Callback):
         """Print it, such as `model=nw data=sine scoring=gaussian: 50 training examples, ...`."""
         if not trainer.is_global_zero:
             return
-        choices, data = HydraConfig.get().runtime.choices, trainer.datamodule  # type: ignore[attr-defined]
-        parts = " ".join(f"{part}={choices[part]}" for part in ("model", "data", "scoring"))
+        # A resumed run is composed without the user's own groups; the record in its folder names them.
+        choices = {**HydraConfig.get().runtime.choices, **read_choices(self.folder)}
+        parts = " ".join(f"{part}={printable(choices[part])}" for part in ("model", "data", "scoring"))
+        data = trainer.datamodule  # type: ignore[attr-defined]
         examples = counted(len(data.splits.train), "training example")
         parameters = counted(sum(one.numel() for one in pl_module.parameters()), "parameter")
         device, devices = trainer.strategy.root_device.type, trainer.world_size
