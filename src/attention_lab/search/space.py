@@ -60,12 +60,19 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
     if config.sweep.space is not None and name not in known:
         raise LabError(f"sweep.space={name} is unknown: choose {', '.join(sorted(known))}")
     own: DictConfig = known.get(name, OmegaConf.create())
+    for key, value in own.items():
+        if isinstance(value, DictConfig):
+            raise LabError(
+                f"search/{name}.yaml: {key!s} must be a range or a value, such as choice(8,16), "
+                "not options of its own"
+            )
     lines = [*(f"{key!s}={value}" for key, value in own.items()), *given]
     options = {one.key_or_group: one for one in parse_overrides(lines, loader)}
     searched = {key: one for key, one in options.items() if one.is_sweep_override()}
     if not searched:
         raise LabError(
-            "sweep=optuna: nothing is searched; give a range, as in 'optimizer.lr=interval(1e-4,1e-2)'"
+            "sweep=optuna: nothing is searched; give a range, as in 'optimizer.lr=interval(1e-4,1e-2)', "
+            f"or write such ranges to search/{name}.yaml in the folder of --config-dir"
         )
     fixed = {key: one for key, one in options.items() if key not in searched}
     return Space(fixed, searched, {key: distribution_of(one) for key, one in searched.items()})
