@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import features
 
-from attention_lab.data.reading.codecs import SHADES
+from attention_lab.data.vector_texts import SHADES
 from attention_lab.viz import fonts
 from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
 

@@ -36,7 +36,7 @@ FONTS = (
 BUILT_IN = ""
 LONGEST = 200  # characters; no longer label fits in a picture
 PIXELS = "·░▒▓█"
-"""The pixels in labels that are rows of a picture, from paper to ink: `SHADES` of `data.reading.codecs`."""
+"""The pixels in labels that are rows of a picture, from paper to ink: `SHADES` of `data.vector_texts`."""
 _FEWEST_PIXELS = 4  # a shorter label may be anything
 MISSING = "\U0010ffff"  # never a character, so every font draws its box for missing ones
 
