@@ -179,12 +179,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     _use_gradient_views()
     _use_kernels_for_any_shape()
     loggers = [_named(f"logger.{name}", node) for name, node in config["logger"].items()]
-    made = {
-        f"callbacks.{name}": _named(f"callbacks.{name}", node) for name, node in config["callbacks"].items()
-    }
-    callbacks = [
-        checked_kind(path, one, pl.Callback, "pytorch_lightning.Callback") for path, one in made.items()
-    ]
+    callbacks = [_callback(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
     callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
     folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
     files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
@@ -200,6 +195,10 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def _callback(path: str, node: Config) -> pl.Callback:
+    return checked_kind(path, _named(path, node), pl.Callback, "pytorch_lightning.Callback")
 
 
 def _named(path: str, node: object) -> Any:

@@ -44,10 +44,12 @@ def check_codec(codec: BaseCodec, name: str) -> None:
         codec: the codec.
         name: what the message calls it.
     """
-    for field, hint in get_type_hints(type(codec)).items():
-        if field != "KIND" and not fits(getattr(codec, field), hint):
+    hints = get_type_hints(type(codec))
+    for field in fields(codec):
+        hint = hints[field.name]
+        if not fits(getattr(codec, field.name), hint):
             kind = hint if get_args(hint) else getattr(hint, "__name__", hint)
-            raise LabError(f"{name} of the kind {codec.KIND!r} has invalid values of {field} ({kind})")
+            raise LabError(f"{name} of the kind {codec.KIND!r} has invalid values of {field.name} ({kind})")
     if problem := codec.problem():
         raise LabError(f"{name} {problem}")
 

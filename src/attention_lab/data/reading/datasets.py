@@ -118,23 +118,23 @@ class ClassificationSplit(Split):
     """
 
     def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
-        if not isinstance(inputs, Ragged | Tensor):
+        self.inputs: Ragged | Tensor
+        if isinstance(inputs, Ragged):
+            self.inputs, self.lengths = inputs, inputs.lengths
+        elif not isinstance(inputs, Tensor):
             raise LabError(
                 "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not "
                 f"{kind_of(inputs)}"
             )
-        if not isinstance(inputs, Ragged) and inputs.dim() != 3:
+        elif inputs.dim() != 3:
             raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
-        self.inputs = inputs if isinstance(inputs, Ragged) else inputs.float()
+        else:
+            self.inputs, self.lengths = inputs.float(), torch.full(inputs.shape[:1], inputs.shape[1])
         self._texts = tuple(texts)
         try:
             self.labels = torch.as_tensor(labels, dtype=torch.int64)
         except (TypeError, ValueError):  # texts, for instance
             raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives") from None
-        if isinstance(inputs, Ragged):
-            self.lengths = inputs.lengths
-        else:
-            self.lengths = torch.full(inputs.shape[:1], inputs.shape[1])
         if len(self.lengths) != len(self.labels):
             raise LabError(
                 f"ClassificationSplit has {len(self.lengths):,} sequences, but {len(self.labels):,} labels"
