@@ -198,7 +198,10 @@ def test_a_step_of_training_mixes_no_devices_and_waits_for_no_value(
         score = ScaledDot if "heads" in options else options.pop("scoring", Additive)
         mechanism = Mechanism(score, pooling=options.pop("pooling", Soft))
         extra = {part: options.pop(part) for part in ("r_drop", "label_smoothing") if part in options}
-        task = kind(model(mechanism, sizes, **options), SimpleNamespace(labels="abcd"), **extra)
+        symbols = getattr(sizes, "target_vocabulary", getattr(sizes, "vocabulary", None))
+        side = SimpleNamespace(vocabulary=range(symbols or 0))
+        codec = SimpleNamespace(labels="abcd", target=side, tokenizer=side)
+        task = kind(model(mechanism, sizes, **options), codec, **extra)
     monkeypatch.setattr(task, "log", lambda *_, **__: None)
     loss = moved(task).training_step(batch(), 0)
     assert (str(loss.device), loss.shape) == (GPU, ())

@@ -110,7 +110,7 @@ def test_a_run_folder_with_something_else_in_it_is_read_without_waiting(
     job = read_job(run)
     if name == METRICS:
         with pytest.raises(LabError, match=rf"metrics\.json cannot be read: it is a {kind}"):
-            report_page._read(job, "run", [])
+            report_page._read(job, "run")
 
 
 def test_a_pipe_in_the_place_of_predictions_is_passed_over(

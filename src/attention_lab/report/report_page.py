@@ -142,7 +142,7 @@ def _paths(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _read(job: Job, name: str, order: Sequence[str]) -> Run:
+def _read(job: Job, name: str, order: Sequence[str] = ()) -> Run:
     """Read a run's folder, the metrics in `order` first; without a log, it has no curves and no attention.
 
     Raises:
