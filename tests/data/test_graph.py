@@ -9,7 +9,7 @@ from small_data import whole
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
 from attention_lab.data.graph import Graph8, GraphData
 from attention_lab.data.reading.codecs import codec_from_state
-from attention_lab.data.reading.node_codec import MOST_ONE_HOT
+from attention_lab.data.reading.codecs.node import MOST_ONE_HOT
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.graph import GraphContent, Nodes
 from attention_lab.errors import LabError

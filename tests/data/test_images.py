@@ -14,9 +14,9 @@ from small_data import whole
 from torch import Tensor
 
 from attention_lab.data import Digits, DigitStrips, ImageFiles, images
-from attention_lab.data.reading import image_codec
-from attention_lab.data.reading.codecs import codec_from_state
-from attention_lab.data.reading.image_codec import ImageCodec, Images, read_image
+from attention_lab.data.reading import image_files
+from attention_lab.data.reading.codecs import ImageCodec, codec_from_state
+from attention_lab.data.reading.image_files import Images, read_image
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
@@ -241,7 +241,7 @@ def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch:
     read: list[Path] = []
     save(tmp_path / "a.png", (4, 4))
     (tmp_path / "b.png").symlink_to("a.png")
-    monkeypatch.setattr(image_codec, "read_image", lambda path, *_: read.append(path) or torch.zeros(4, 4))
+    monkeypatch.setattr(image_files, "read_image", lambda path, *_: read.append(path) or torch.zeros(4, 4))
     (tmp_path / "x.tsv").write_text("a.png\tx\n./a.png\ty\nb.png\tz\nc\0.png\tz\n")
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     assert [one.target for one in data.examples().train] == [("x",), ("y",), ("z",), ("z",)]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection, Labelled, Pairs, Text
-from attention_lab.data.reading.image_codec import read_image
+from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.files.regular_files import open_regular, read_regular, read_up_to

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from saved_models import LETTERS, PHONES, transduction
 
-from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.inference import pronunciation

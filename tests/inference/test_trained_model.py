@@ -8,8 +8,7 @@ import torch
 from saved_models import transduction
 from torch import nn
 
-from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import saved_score

@@ -11,9 +11,8 @@ from toys import toy
 from attention_lab.attention import Exact, Gaussian, Hard, Mechanism, Monotonic, ScaledDot
 from attention_lab.data import Copy
 from attention_lab.data.reading.batches import RegressionBatch
-from attention_lab.data.reading.codecs import RegressionCodec
+from attention_lab.data.reading.codecs import LanguageCodec, RegressionCodec
 from attention_lab.data.reading.datasets import LanguageSplit
-from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.models import KernelRegression, LanguageModel, Seq2Seq
 from attention_lab.sizes import RegressionSizes

@@ -37,7 +37,7 @@ from attention_lab.data import (
     Pairs,
     Text,
 )
-from attention_lab.data.reading.image_codec import read_image
+from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
 from attention_lab.interruption import resume, resume_option
 from attention_lab.leaderboard import board

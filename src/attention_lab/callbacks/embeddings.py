@@ -8,9 +8,13 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 from torch import Tensor, nn
 
-from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.codecs import (
+    ClassificationCodec,
+    Codec,
+    ImageCodec,
+    LanguageCodec,
+    TransductionCodec,
+)
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.files.writing import write_atomically
 from attention_lab.loggers.tensorboard import run_logger

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from attention_lab.data.reading.codecs import (
         ClassificationCodec,
         Codec,
+        ImageCodec,
+        LanguageCodec,
+        NodeCodec,
         RegressionCodec,
         TransductionCodec,
         codec_from_state,
     )
     from attention_lab.data.reading.datamodule import DataModule
     from attention_lab.data.reading.datasets import ClassificationSplit
-    from attention_lab.data.reading.image_codec import ImageCodec
-    from attention_lab.data.reading.language_codec import LanguageCodec
-    from attention_lab.data.reading.node_codec import NodeCodec
     from attention_lab.data.reading.ragged import Ragged
     from attention_lab.data.reading.splitting import Splits
     from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -111,9 +111,6 @@ _MODULES = [
     "reading.codecs",
     "reading.datamodule",
     "reading.datasets",
-    "reading.image_codec",
-    "reading.language_codec",
-    "reading.node_codec",
     "reading.ragged",
     "reading.splitting",
     "reading.vocabulary",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.datasets import Split
+from attention_lab.data.reading.datasets import NodeSplit, Split
 from attention_lab.data.reading.files import blame, read_once
-from attention_lab.data.reading.node_codec import NodeCodec, NodeSplit
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.specs.graph import GraphFilesSpec

@@ -17,10 +17,11 @@ from attention_lab.data.file_warnings.format_hints import space_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.batches import Unseen
+from attention_lab.data.reading.codecs import ImageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import Row, blame, read_once
-from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
+from attention_lab.data.reading.image_files import MOST_PIXELS, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec

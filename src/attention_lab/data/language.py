@@ -10,10 +10,10 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.dictionary import LETTERS, dictionary_file, read_dictionary, split_words
 from attention_lab.data.file_warnings.overlaps import shared_passages
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_texts
+from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import LanguageSplit, Split
 from attention_lab.data.reading.files import read_once
-from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import TextSpec

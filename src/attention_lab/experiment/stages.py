@@ -14,8 +14,8 @@ from attention_lab.callbacks.progress import JobProgress
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.console_text import console_line, console_message, counted, without_controls
+from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.build_errors import (

@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention import Mechanism
 from attention_lab.config_parts import MECHANISM
-from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
-from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec, codec_from_state
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.files.regular_files import read_regular
 from attention_lab.files.writing import write_together

@@ -11,10 +11,15 @@ from torch.utils._pytree import tree_map_only
 
 from attention_lab.console_text import one_line
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
-from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.node_codec import NodeCodec
+from attention_lab.data.reading.codecs import (
+    ClassificationCodec,
+    Codec,
+    ImageCodec,
+    LanguageCodec,
+    NodeCodec,
+    RegressionCodec,
+    TransductionCodec,
+)
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save

@@ -11,8 +11,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
 from attention_lab.files.writing import write_atomically

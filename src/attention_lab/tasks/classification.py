@@ -11,9 +11,8 @@ from torchmetrics.classification import MulticlassAccuracy
 
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.codecs import ClassificationCodec, NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_counts
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import LanguageBatch
-from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics.fractions import Fraction
 from attention_lab.models.decoding.sampling import Sampling, generate

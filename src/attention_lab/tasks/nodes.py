@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attention_lab.attention import MultiHead, recording
 from attention_lab.data.reading.batches import NodeBatch
-from attention_lab.data.reading.node_codec import NodeCodec
+from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.machine import check_fits_in_memory
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.classification import LabelPrediction

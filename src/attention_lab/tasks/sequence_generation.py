@@ -8,8 +8,7 @@ from torch import Tensor
 
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import TransductionBatch
-from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.beam_search import Decodable, greedy, n_best_search, trimmed
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Exact, Hard, Recording, recording
 from attention_lab.data.reading.batches import TransductionBatch
-from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import SPECIALS
 from attention_lab.distributed import any_process
 from attention_lab.files.run_files import HEATMAPS

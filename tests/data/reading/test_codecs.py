@@ -8,12 +8,12 @@ from counted_comparisons import Compared
 from attention_lab.data.reading.codecs import (
     ClassificationCodec,
     Codec,
+    ImageCodec,
+    NodeCodec,
     RegressionCodec,
     TransductionCodec,
     codec_from_state,
 )
-from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError, LineError
 from attention_lab.sizes import ClassificationSizes, TransductionSizes

@@ -10,8 +10,7 @@ from torch.utils.data import DataLoader
 from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.bucketing import SameBatches, loader
-from attention_lab.data.reading.codec_base import BaseCodec, check_codec
-from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.codecs import BaseCodec, Codec, check_codec
 from attention_lab.data.reading.datasets import Split
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.base import FileSpec

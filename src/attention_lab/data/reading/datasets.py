@@ -13,11 +13,13 @@ from attention_lab.data.reading.batches import (
     Batch,
     ClassificationBatch,
     LanguageBatch,
+    NodeBatch,
     RegressionBatch,
     TransductionBatch,
     Unseen,
 )
-from attention_lab.data.reading.image_codec import Images
+from attention_lab.data.reading.codecs import NodeCodec
+from attention_lab.data.reading.image_files import Images
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.errors import LabError
 
@@ -162,3 +164,23 @@ class LanguageSplit(Split):
         lengths = self.lengths[index]
         prompts = 1 + (lengths - 1).clamp(max=PROMPT) * torch.arange(len(index)) // len(index)
         return LanguageBatch(self._tokens[index], lengths, prompts, index)
+
+
+class NodeSplit(Split):
+    """The labelled nodes of one split.
+
+    Args:
+        codec: the graph.
+        nodes: numbers of the nodes.
+        labels: classes of the nodes.
+    """
+
+    def __init__(self, codec: NodeCodec, nodes: Sequence[int], labels: Sequence[int]) -> None:
+        self._codec = codec
+        self._nodes = torch.tensor(nodes, dtype=torch.int64)
+        self._labels = torch.tensor(labels, dtype=torch.int64)
+        self.lengths = torch.ones_like(self._nodes)
+
+    def __getitem__(self, index: Tensor) -> NodeBatch:
+        """The graph, with the nodes of rows `index` [B] to classify."""
+        return self._codec.batch(self._nodes[index], self._labels[index])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.language import LanguageData, Symbols
-from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import SentencesSpec

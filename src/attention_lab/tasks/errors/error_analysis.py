@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.data.reading.datasets import Split
-from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.files.run_files import (
     CONFUSION_COLUMNS,

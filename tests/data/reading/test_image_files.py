@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import ExifTags, Image, TiffImagePlugin
 
-from attention_lab.data.reading.image_codec import read_image
+from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
 
 

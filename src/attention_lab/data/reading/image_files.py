@@ -1,4 +1,4 @@
-"""Grey images of equal height and any width: reading, storage, padding, and their codec.
+"""Grey images of equal height and any width: reading, storage and padding.
 
 An image is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size. Its cells
 are numbered down each column, from left to right, so that padding on the right comes last.
@@ -10,7 +10,6 @@ import struct
 import warnings
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -19,12 +18,8 @@ import torch
 from PIL import ExifTags, Image, UnidentifiedImageError
 from torch import Tensor
 
-from attention_lab.data.reading.batches import TransductionBatch, unlabelled
-from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
-from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.files.regular_files import open_regular
-from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
@@ -224,51 +219,3 @@ def _grey(file: Image.Image, path: Path) -> Image.Image:
         raise LabError(f"{path} has pixels of 32 bits; save it with 8 or 16")
     coloured = file.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
-
-
-@dataclass(frozen=True)
-class ImageCodec(BaseCodec):
-    """Images of `height` pixels, seen in square cells of `cell` pixels, and a tokenizer for their text."""
-
-    KIND = "image_transduction"
-
-    height: int
-    cell: int
-    target: Tokenizer
-
-    @property
-    def sizes(self) -> ImageSizes:
-        """The height, the cell size and the size of the vocabulary."""
-        return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
-
-    def problem(self) -> str:
-        """See `BaseCodec`."""
-        fits = self.height and self.cell and self.height % self.cell == 0
-        return "" if fits else f"cuts {self.height} rows of pixels in cells of {self.cell}"
-
-    def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
-        """Encode paths of image files; the target is only `EOS`, without references or alignment."""
-        reader = ImageReader(self.height, self.cell)
-
-        def read(line: str) -> Tensor:
-            """The image that a line names."""
-            if not line.strip():
-                raise LabError("empty; give the path of an image")
-            return reader.read(Path(line.strip()))
-
-        images = Images(encode_lines(lines, first, read))
-        return unlabelled(images[torch.arange(len(lines))], images.lengths)
-
-    def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
-        """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
-        return self.target.decode(ids, unseen)
-
-    def source_text(self, image: Tensor, unseen: Sequence[str] = ()) -> str:
-        """A one-line description of an image [H, W], in which no symbol can be `unseen`."""
-        height, width = image.shape
-        return f"image of {width} x {height}"
-
-    def source_labels(self, image: Tensor, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each cell of an image [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
-        rows, columns = (size // self.cell for size in image.shape)
-        return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]

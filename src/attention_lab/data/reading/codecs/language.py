@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from attention_lab.data.reading.batches import LanguageBatch
-from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.sizes import LanguageSizes

@@ -1,4 +1,4 @@
-"""A graph whose nodes are classified: its codec and the nodes of a split. A batch is the complete graph."""
+"""A graph whose nodes are classified: its codec. A batch is the complete graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from attention_lab.console_text import printable, quoted
 from attention_lab.data.reading.batches import NodeBatch
-from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
-from attention_lab.data.reading.datasets import Split
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
@@ -86,23 +85,3 @@ class NodeCodec(BaseCodec):
     def decode(self, label: int) -> str:
         """The name of a class."""
         return self.labels[label]
-
-
-class NodeSplit(Split):
-    """The labelled nodes of one split.
-
-    Args:
-        codec: the graph.
-        nodes: numbers of the nodes.
-        labels: classes of the nodes.
-    """
-
-    def __init__(self, codec: NodeCodec, nodes: Sequence[int], labels: Sequence[int]) -> None:
-        self._codec = codec
-        self._nodes = torch.tensor(nodes, dtype=torch.int64)
-        self._labels = torch.tensor(labels, dtype=torch.int64)
-        self.lengths = torch.ones_like(self._nodes)
-
-    def __getitem__(self, index: Tensor) -> NodeBatch:
-        """The graph, with the nodes of rows `index` [B] to classify."""
-        return self._codec.batch(self._nodes[index], self._labels[index])

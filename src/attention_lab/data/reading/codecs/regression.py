@@ -1,0 +1,93 @@
+"""Numbers in columns, standardised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from attention_lab.console_text import counted
+from attention_lab.data.reading.batches import RegressionBatch
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.files import parse_number
+from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
+from attention_lab.errors import LabError
+
+
+@dataclass(frozen=True)
+class RegressionCodec(BaseCodec):
+    """Columns of numbers, standardised as `(value - mean) / deviation`; the last one is the target."""
+
+    KIND = "regression"
+    inputs: list[str]
+    target: str
+    mean: list[float]
+    deviation: list[float]
+
+    @classmethod
+    def of(cls, inputs: Sequence[str], target: str, train: Tensor, standardize: bool) -> Self:
+        """The codec of `train` [N, d + 1]; a constant column is only shifted.
+
+        Raises:
+            LabError: the numbers of a column are too small or too large for float32.
+        """
+        mean, deviation = torch.zeros(train.shape[1]), torch.ones(train.shape[1])
+        if standardize:
+            mean, deviation = moments(train)
+        names = [*inputs, target]
+        # Errors are reported in the units of the data, even if the target is standardised.
+        check_spreads(names, train, squared=[not standardize] * len(inputs) + [True])
+        return cls(list(inputs), target, mean.tolist(), deviation.tolist())
+
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        columns = len(self.inputs) + 1
+        if len(self.mean) == len(self.deviation) == columns:
+            return ""
+        return (
+            f"needs a mean and a deviation for each of {columns} columns, "
+            f"but has {len(self.mean)} and {len(self.deviation)}"
+        )
+
+    def standardize(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Standardised inputs [N, d] and targets [N, 1] in float32, of `values` [N, d + 1] in float64.
+
+        Raises:
+            LabError: a number is too large, in these units, for float32.
+        """
+        scaled = (values - values.new_tensor(self.mean)) / values.new_tensor(self.deviation)
+        check_sizes([*self.inputs, self.target], values, scaled)
+        return scaled[:, :-1].float(), scaled[:, -1:].float()
+
+    def restore_inputs(self, inputs: Tensor) -> Tensor:
+        """Inputs [.., d] in the units of the data."""
+        return inputs * inputs.new_tensor(self.deviation[:-1]) + inputs.new_tensor(self.mean[:-1])
+
+    def scale_targets(self, targets: Tensor) -> Tensor:
+        """Targets or predictions [.., 1] minus the mean, in the units of the data.
+
+        This keeps differences exact if the mean is much larger than the deviation, as with years.
+        """
+        return targets * self.deviation[-1]
+
+    def restore_targets(self, targets: Tensor) -> Tensor:
+        """Targets or predictions [.., 1] in the units of the data."""
+        return targets * self.deviation[-1] + self.mean[-1]
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
+        """Encode lines of numbers, one for each input, separated by commas or white space; targets are 0."""
+        rows = encode_lines(lines, first, self._numbers)
+        inputs, targets = self.standardize(torch.tensor(rows, dtype=torch.float64))
+        return RegressionBatch(inputs, targets, torch.full([len(rows)], -1))
+
+    def _numbers(self, line: str) -> list[float]:
+        fields = line.replace(",", " ").split()
+        if len(fields) != len(self.inputs):
+            needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
+            raise LabError(f"{counted(len(fields), 'number')}, but {needed}: {', '.join(self.inputs)}")
+        return [*map(parse_number, fields), self.mean[-1]]
+
+    def decode(self, prediction: Tensor) -> str:
+        """One prediction [1] as text, in the units of the data."""
+        return f"{self.restore_targets(prediction).item():.6g}"
