@@ -35,7 +35,8 @@ class ClassificationSizes:
 
     Exactly one of `vocabulary` and `features` is set. If the sequence is the pixels of a picture, row by
     row, `grid` is its numbers of rows and columns. If `answers` is above 1, each of the last `answers`
-    positions has its own label; if it is 1, the sequence has a single label.
+    positions has its own label; if it is 1, the sequence has a single label. Sequences of vectors can be
+    shorter than `length` only if `variable_length` is true; those of tokens always can.
     """
 
     classes: int
@@ -44,6 +45,7 @@ class ClassificationSizes:
     features: int | None = None
     grid: tuple[int, int] | None = None
     answers: int = 1
+    variable_length: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,16 @@ from folders import RATE, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection, Labelled, Pairs, Text
+from attention_lab.data import (
+    CSVRegression,
+    GraphFiles,
+    ImageFiles,
+    Inflection,
+    Labelled,
+    Pairs,
+    Text,
+    TimeSeries,
+)
 from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
@@ -77,6 +86,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "pairs": lambda path: Pairs(file=str(path)).setup(),
     "inflection": lambda path: Inflection(file=str(path)).setup(),
     "labelled": lambda path: Labelled(train_file=str(path), validation_file="x", test_file="x").setup(),
+    "series": lambda path: TimeSeries(file=str(path)).setup(),
     "text": lambda path: Text(file=str(path)).setup(),
     "pictures": lambda path: ImageFiles(file=str(path)).setup(),
     "nodes": lambda path: GraphFiles("edges", str(path)).setup(),

@@ -36,6 +36,7 @@ from attention_lab.data import (
     Labelled,
     Pairs,
     Text,
+    TimeSeries,
 )
 from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
@@ -60,6 +61,14 @@ TABLES: dict[str, tuple[str, Callable[[str], DataModule]]] = {
     "labelled": (
         "".join(f"{'xy'[n % 2]}\t{a}{b} c\n" for n, (a, b) in enumerate(PAIRS)),
         lambda path: Labelled(file=path, max_length=9),
+    ),
+    "series": (
+        "".join(f"{'xy'[n % 2]}\t{n} 0.5; {n / 7} {n}e3\n" for n in range(30)),
+        lambda path: TimeSeries(file=path),
+    ),
+    "archive.ts": (
+        "@problemName x\n@data\n" + "".join(f"{n},0.5:{n / 7},{n}:{'xy'[n % 2]}\n" for n in range(30)),
+        lambda path: TimeSeries(file=path),
     ),
     "csv": (
         "x,y,z\n" + "".join(f'{n},{n / 2},"{n}"\n' for n in range(30)),

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
         LanguageCodec,
         NodeCodec,
         RegressionCodec,
+        SeriesCodec,
         TransductionCodec,
         codec_from_state,
     )
     from attention_lab.data.reading.datamodule import DataModule
     from attention_lab.data.reading.datasets import ClassificationSplit
-    from attention_lab.data.reading.ragged import Ragged
+    from attention_lab.data.reading.ragged import Ragged, RaggedVectors
     from attention_lab.data.reading.splitting import Splits
     from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
     from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine, Table
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from attention_lab.data.synthetic.recall import Recall
     from attention_lab.data.synthetic.sentences import Sentences
     from attention_lab.data.synthetic.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
+    from attention_lab.data.time_series import TimeSeries
     from attention_lab.data.transduction import Example, TransductionData
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "Notation",
     "Pairs",
     "Ragged",
+    "RaggedVectors",
     "Recall",
     "RegressionBatch",
     "RegressionCodec",
@@ -85,11 +88,13 @@ __all__ = [
     "Repeat",
     "Reverse",
     "Sentences",
+    "SeriesCodec",
     "Sine",
     "Sort",
     "Splits",
     "Table",
     "Text",
+    "TimeSeries",
     "Tokenizer",
     "ToyTransduction",
     "TransductionBatch",
@@ -121,6 +126,7 @@ _MODULES = [
     "synthetic.recall",
     "synthetic.sentences",
     "synthetic.toy",
+    "time_series",
     "transduction",
 ]
 __getattr__ = lazy_names(__name__, __all__, _MODULES)  # specs are used before torch is imported

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import chain
 
 import torch
+from torch import Tensor
 
 from attention_lab.console_text import counted, quoted
 from attention_lab.constructor_options import options_of
@@ -72,7 +73,12 @@ class ClassificationData(DataModule):
             least, largest = split.inputs.bounds
             wrong = least if least < 0 else largest
             return "" if 0 <= wrong <= most else f"a token {wrong}, but the codec has 0 to {most}"
-        features = split.inputs.shape[2]
+        shortest = int(split.lengths.min())
+        if shortest < sizes.length and not sizes.variable_length:
+            return (
+                f"{shortest} steps, but the codec has exactly {sizes.length}: a SeriesCodec allows any length"
+            )
+        features = split.inputs.shape[2] if isinstance(split.inputs, Tensor) else split.inputs.features
         if features != sizes.features:
             return f"vectors of {counted(features, 'number')}, but the codec has {sizes.features or 'none'}"
         return ""

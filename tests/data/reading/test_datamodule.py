@@ -133,11 +133,15 @@ def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], 
 @pytest.mark.parametrize(
     ("inputs", "labels", "told"),
     [
-        ([[[0.0]]], [0], "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not a list"),
+        (
+            [[[0.0]]],
+            [0],
+            "ClassificationSplit needs a tensor [N, L, d], RaggedVectors, or a Ragged of ids, not a list",
+        ),
         (
             np.zeros((1, 2, 1)),
             [0],
-            "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not a ndarray",
+            "ClassificationSplit needs a tensor [N, L, d], RaggedVectors, or a Ragged of ids, not a ndarray",
         ),
         (
             torch.zeros(1, 2, 1),

@@ -1,8 +1,11 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.ragged import Ragged, RaggedVectors
+from attention_lab.errors import LabError
 
 ROWS = st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1, max_size=8)
 
@@ -26,3 +29,26 @@ def test_every_row_comes_back(rows: list[list[int]], data: st.DataObject) -> Non
     padded = Ragged(rows, padding=9)[torch.tensor(index)].tolist()
     width = max(len(rows[i]) for i in index)
     assert padded == [rows[i] + [9] * (width - len(rows[i])) for i in index]
+
+
+def test_sequences_of_vectors_are_padded_with_zeros() -> None:
+    ragged = RaggedVectors([torch.ones(2, 3, dtype=torch.float64), torch.full((1, 3), 2), torch.ones(0, 3)])
+    assert (ragged.features, ragged.lengths.tolist()) == (3, [2, 1, 0])
+    picked = ragged[torch.tensor([1, 0])]
+    assert picked.dtype == torch.float32
+    assert picked.tolist() == [[[2.0] * 3, [0.0] * 3], [[1.0] * 3] * 2]
+    assert RaggedVectors([]).lengths.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([torch.ones(2, 3), torch.ones(2, 4)], r"\[2, 4\]"),
+        ([torch.ones(2)], r"\[2\]"),
+        ([torch.ones(2, 3, 1)], r"\[2, 3, 1\]"),
+        ([[[1.0, 2.0]]], "a list"),
+    ],
+)
+def test_what_are_no_vectors_of_one_size_is_refused(rows: list[Tensor], found: str) -> None:
+    with pytest.raises(LabError, match=rf"RaggedVectors needs tensors \[L, d\] with the same d, not {found}"):
+        RaggedVectors(rows)

@@ -20,7 +20,7 @@ from attention_lab.data.reading.batches import (
 )
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.image_files import Images
-from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.ragged import Ragged, RaggedVectors
 from attention_lab.errors import LabError
 
 PROMPT = 32
@@ -107,10 +107,11 @@ class TransductionSplit(Split):
 
 
 class ClassificationSplit(Split):
-    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] of equal length.
+    """Labelled sequences.
 
     Args:
-        inputs: the sequences.
+        inputs: the sequences: of token ids (`Ragged`), of vectors (`RaggedVectors`), or of equally many
+            vectors [N, L, d].
         labels: the number of the class of each [N], or of each of its answers [N, A].
         texts: the original texts, if examples are displayed as text.
 
@@ -119,13 +120,15 @@ class ClassificationSplit(Split):
             vectors have another number of dimensions.
     """
 
-    def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
-        self.inputs: Ragged | Tensor
-        if isinstance(inputs, Ragged):
+    def __init__(
+        self, inputs: Ragged | RaggedVectors | Tensor, labels: Sequence[int], texts: Sequence[str] = ()
+    ) -> None:
+        self.inputs: Ragged | RaggedVectors | Tensor
+        if isinstance(inputs, Ragged | RaggedVectors):
             self.inputs, self.lengths = inputs, inputs.lengths
         elif not isinstance(inputs, Tensor):
             raise LabError(
-                "ClassificationSplit needs a tensor [N, L, d] or a Ragged of token ids, not "
+                "ClassificationSplit needs a tensor [N, L, d], RaggedVectors, or a Ragged of ids, not "
                 f"{kind_of(inputs)}"
             )
         elif inputs.dim() != 3:

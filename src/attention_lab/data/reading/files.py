@@ -82,7 +82,7 @@ def decode_text(content: bytes, path: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
 
 
-def _read_rows(path: str, memory: Memory) -> str:
+def read_rows(path: str, memory: Memory) -> str:
     """`read_text` of a file of columns. Raises LabError if it has more than `MOST_ROWS` lines."""
     text = read_text(path, memory)
     if text.count("\n") >= MOST_ROWS:
@@ -145,7 +145,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
-    below = _split_rows(_read_rows(path, NUMBERS), path)
+    below = _split_rows(read_rows(path, NUMBERS), path)
     header = [name.strip() for name in next(below)[1]]
     _check_header(header, columns, path)
     numbers = [(header.index(column), column) for column in columns]
@@ -208,7 +208,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
-    for number, line in enumerate(_read_rows(path, COLUMNS).split("\n"), start=1):
+    for number, line in enumerate(read_rows(path, COLUMNS).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")

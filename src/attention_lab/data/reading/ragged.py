@@ -1,4 +1,4 @@
-"""Rows of different lengths in one flat tensor."""
+"""Sequences of different lengths in one flat tensor: of whole numbers, or of vectors."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -7,15 +7,41 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError, first_line
 from attention_lab.special_symbols import PAD
 
 
-class Ragged:
-    """Integer rows of different lengths; indexing pads them to the longest row selected.
+class RaggedRows:
+    """Rows of different lengths; indexing pads them to the longest row selected.
+
+    Args:
+        values: the values of all rows [.., *d], then the padding [*d].
+        lengths: the length of each row [N].
 
     Attributes:
         lengths: the length of each row [N].
+    """
+
+    def __init__(self, values: Tensor, lengths: Sequence[int]) -> None:
+        self.lengths = torch.tensor(lengths, dtype=torch.int64)
+        self._starts = self.lengths.cumsum(0) - self.lengths
+        self._values = values
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """Rows `index` [..] as [.., L, *d], L their largest length."""
+        return self.padded(index, int(self.lengths[index].max()))
+
+    def padded(self, index: Tensor, width: int) -> Tensor:
+        """Rows `index` [..] as [.., width, *d]."""
+        steps = torch.arange(width)
+        inside = steps < self.lengths[index].unsqueeze(-1)
+        # Steps beyond the end of a row read the padding, at index -1.
+        return self._values[(self._starts[index].unsqueeze(-1) + steps).where(inside, -1)]
+
+
+class Ragged(RaggedRows):
+    """Rows of integers, padded with `padding`.
 
     Raises:
         LabError: a row is anything else.
@@ -23,28 +49,34 @@ class Ragged:
 
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         try:
-            self._fill(rows, padding)
+            lengths = list(map(len, rows))
+            values = chain(chain.from_iterable(rows), [padding])
+            super().__init__(torch.from_numpy(np.fromiter(values, np.int64, sum(lengths) + 1)), lengths)
         except (TypeError, ValueError) as error:
             raise LabError(f"Ragged needs rows of whole numbers: {first_line(error)}") from None
-
-    def _fill(self, rows: Sequence[Sequence[int]], padding: int) -> None:
-        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        self._starts = self.lengths.cumsum(0) - self.lengths
-        # The last value is the padding; steps beyond the end of a row read it at index -1.
-        values, count = chain(chain.from_iterable(rows), [padding]), int(self.lengths.sum()) + 1
-        self._values = torch.from_numpy(np.fromiter(values, np.int64, count))
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest value in any row, or the padding."""
         return int(self._values.min()), int(self._values.max())
 
-    def __getitem__(self, index: Tensor) -> Tensor:
-        """Rows `index` [..] as [.., L], L their largest length."""
-        return self.padded(index, int(self.lengths[index].max()))
 
-    def padded(self, index: Tensor, width: int) -> Tensor:
-        """Rows `index` [..] as [.., width]."""
-        steps = torch.arange(width)
-        inside = steps < self.lengths[index].unsqueeze(-1)
-        return self._values[(self._starts[index].unsqueeze(-1) + steps).where(inside, -1)]
+class RaggedVectors(RaggedRows):
+    """Sequences of vectors, tensors [L, d] with any L and the same d; in float32, padded with zeros.
+
+    Raises:
+        LabError: a row is anything else.
+    """
+
+    def __init__(self, rows: Sequence[Tensor]) -> None:
+        shapes = [list(row.shape) if isinstance(row, Tensor) else kind_of(row) for row in rows]
+        for shape in shapes:
+            if len(shape) != 2 or shape[1] != shapes[0][1]:
+                raise LabError(f"RaggedVectors needs tensors [L, d] with the same d, not {shape}")
+        padding = torch.zeros(1, shapes[0][1] if shapes else 0)
+        super().__init__(torch.cat([*(row.float() for row in rows), padding]), [len(row) for row in rows])
+
+    @property
+    def features(self) -> int:
+        """The numbers in a vector, d."""
+        return self._values.shape[1]

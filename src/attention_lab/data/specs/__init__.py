@@ -38,6 +38,7 @@ SPECS: Mapping[str, type[Any]] = {
     "Sine": sampled.SineSpec,
     "Sort": sampled.ToySpec,
     "Text": files.TextSpec,
+    "TimeSeries": files.TimeSeriesSpec,
     "Words": packaged.WordsSpec,
 }
 """The spec of each data set."""

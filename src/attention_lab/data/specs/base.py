@@ -13,6 +13,7 @@ from attention_lab.data.specs.option_checks import check_at_least, check_fractio
 from attention_lab.errors import LabError
 
 C = TypeVar("C", bound=Sequence[Any])
+R = TypeVar("R")
 _OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
 
 
@@ -137,16 +138,21 @@ class ColumnsSpec(FileSpec):
                         check_symbols(self.symbols(row))
             return rows
 
-        def split(rows: list[Row]) -> Splits[list[Row]]:
-            with blame(str(self.file)):
-                try:
-                    numbers = partition([key(row) for row in rows], self.fractions, self.seed)
-                except LabError as error:  # the columns may be swapped
-                    lines = f"{counted(len(rows), 'line')} of {'<TAB>'.join(self.COLUMNS)}"
-                    raise LabError(f"{error} ({lines})") from None
-            return numbers.map(lambda chosen: [rows[number] for number in chosen])
+        return self.gather(rows_of, lambda rows: self.divided(rows, key))
 
-        return self.gather(rows_of, split)
+    def divided(self, rows: list[R], key: Callable[[R], Hashable]) -> Splits[list[R]]:
+        """The rows of `file`, split at random; those with equal `key` stay together.
+
+        Raises:
+            LabError: `partition` fails.
+        """
+        with blame(str(self.file)):
+            try:
+                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            except LabError as error:  # the columns may be swapped
+                lines = f"{counted(len(rows), 'line')} of {'<TAB>'.join(self.COLUMNS)}"
+                raise LabError(f"{error} ({lines})") from None
+        return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
 
 @dataclass(frozen=True)

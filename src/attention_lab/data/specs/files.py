@@ -6,6 +6,7 @@ from sys import intern
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, blame, read_text
+from attention_lab.data.reading.series_files import LabelledSeries, read_series
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
@@ -110,6 +111,34 @@ class LabelledSpec(ColumnsSpec):
     def symbols(self, row: Row) -> tuple[str, ...]:
         """See `ColumnsSpec`."""
         return self.notation.tokens(row.second)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeSeriesSpec(ColumnsSpec):
+    """The options of `TimeSeries`.
+
+    Attributes:
+        standardize: whether to scale each variable to mean 0 and standard deviation 1 on the training split.
+        max_length: the largest number of steps in a series, also in prediction; None for that in the data.
+    """
+
+    COLUMNS = ("label", "series")
+
+    standardize: bool = True
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_length is not None:
+            check_at_least(1, max_length=self.max_length)
+
+    def check_file(self, path: str) -> None:
+        """See `FileSpec`."""
+        read_series(path)
+
+    def load(self) -> Splits[list[LabelledSeries]]:
+        """Read the files."""
+        return self.gather(read_series, lambda rows: self.divided(rows, lambda row: row.key))
 
 
 @dataclass(frozen=True, kw_only=True)

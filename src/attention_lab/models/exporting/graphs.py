@@ -280,14 +280,16 @@ def _sequences(embedding: nn.Module, batch: int, length: int) -> tuple[Tensor, T
 
 
 def _as_in_data(sizes: ClassificationSizes, batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Random symbols and their lengths as in `_sequences`, or vectors, always as many as in the data."""
+    """Random symbols or vectors and their lengths as in `_sequences`, with as many vectors as in the data."""
     length = max(length, sizes.answers)
     generator = torch.Generator().manual_seed(batch + 1000 * length)
-    if sizes.features is not None:  # a model may rely on their number
+    if sizes.features is not None and not sizes.variable_length:  # a model may rely on their number
         vectors = torch.rand(batch, sizes.length, sizes.features, generator=generator)
         return vectors, torch.full([batch], sizes.length)
-    assert sizes.vocabulary is not None
     lengths = _lengths(batch, length, generator, sizes.answers)
+    if sizes.features is not None:
+        return torch.rand(batch, length, sizes.features, generator=generator), lengths
+    assert sizes.vocabulary is not None
     return torch.randint(UNK, sizes.vocabulary, (batch, length), generator=generator), lengths
 
 

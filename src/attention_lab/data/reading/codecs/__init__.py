@@ -12,6 +12,7 @@ from attention_lab.data.reading.codecs.image import ImageCodec
 from attention_lab.data.reading.codecs.language import LanguageCodec
 from attention_lab.data.reading.codecs.node import NodeCodec
 from attention_lab.data.reading.codecs.regression import RegressionCodec
+from attention_lab.data.reading.codecs.series import SeriesCodec
 from attention_lab.data.reading.codecs.transduction import TransductionCodec
 from attention_lab.errors import LabError
 
@@ -23,12 +24,21 @@ __all__ = [
     "LanguageCodec",
     "NodeCodec",
     "RegressionCodec",
+    "SeriesCodec",
     "TransductionCodec",
     "check_codec",
     "codec_from_state",
 ]
 
-Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
+Codec = (
+    RegressionCodec
+    | TransductionCodec
+    | ClassificationCodec
+    | SeriesCodec
+    | ImageCodec
+    | NodeCodec
+    | LanguageCodec
+)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:

@@ -1,0 +1,100 @@
+"""Labelled time series."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from attention_lab.console_text import counted
+from attention_lab.data.reading.batches import ClassificationBatch
+from attention_lab.data.reading.codecs.base import encode_lines
+from attention_lab.data.reading.codecs.classification import ClassificationCodec
+from attention_lab.data.reading.ragged import RaggedVectors
+from attention_lab.data.reading.series_files import parse_steps
+from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
+from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes
+
+
+@dataclass(frozen=True)
+class SeriesCodec(ClassificationCodec):
+    """Labels, and time series of 1 to `length` steps of `features` numbers each, the variables.
+
+    Variables are standardised as `(value - mean) / deviation`.
+    """
+
+    KIND = "series"
+    mean: list[float] = field(default_factory=list)
+    deviation: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, labels: Sequence[str], train: Sequence[Tensor], length: int, *, standardize: bool = True
+    ) -> Self:
+        """The codec of the series [L, d] in float64 of the training split; a constant is only shifted.
+
+        Raises:
+            LabError: the numbers of a variable are too small or too large for float32.
+        """
+        steps = torch.cat(list(train))
+        features = steps.shape[1]
+        mean, deviation = moments(steps) if standardize else (torch.zeros(features), torch.ones(features))
+        check_spreads(_names(features), steps, squared=[not standardize] * features)
+        return cls(list(labels), length, features=features, mean=mean.tolist(), deviation=deviation.tolist())
+
+    @property
+    def sizes(self) -> ClassificationSizes:
+        """The number of classes, the size of a step and the largest number of steps."""
+        return replace(super().sizes, variable_length=True)
+
+    def problem(self) -> str:
+        """See `BaseCodec`."""
+        if not self.features or {len(self.mean), len(self.deviation)} != {self.features}:
+            found = f"{len(self.mean)} and {len(self.deviation)}"
+            return f"needs a mean and a deviation for each of {self.features or 0} variables, but has {found}"
+        if 0 in self.deviation:
+            return "has a deviation of 0"
+        return super().problem()
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
+        """Encode lines of numbers; see `parse_steps`. Labels are -1."""
+        rows = encode_lines(lines, first, self._series)
+        vectors = RaggedVectors(rows)
+        every = torch.arange(len(rows))
+        return ClassificationBatch(vectors[every], vectors.lengths, torch.full([len(rows)], -1))
+
+    def standardize(self, steps: Tensor) -> Tensor:
+        """Standardised steps [L, d] in float32, of `steps` in float64.
+
+        Raises:
+            LabError: there are too many steps, they have another d, or a number is too large in these units.
+        """
+        length, features = steps.shape
+        if features != self.features:
+            found = counted(features, "number")
+            raise LabError(
+                f"a step has {found}, but the model reads {self.features}; semicolons separate the steps"
+            )
+        if length > self.length:
+            raise LabError(f"{length:,} steps, but the model reads at most {self.length:,} (data.max_length)")
+        scaled = (steps - steps.new_tensor(self.mean)) / steps.new_tensor(self.deviation)
+        check_sizes(_names(features), steps, scaled)
+        return scaled.float()
+
+    def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
+        """The number of each of the `length` steps of one example, from 1."""
+        return [str(number) for number in range(1, length + 1)]
+
+    def input_text(self, inputs: Tensor, length: int) -> str:
+        """The size of one example [L, d] as text."""
+        return f"{counted(length, 'step')} of {counted(inputs.shape[1], 'number')}"
+
+    def _series(self, line: str) -> Tensor:
+        return self.standardize(torch.from_numpy(parse_steps(line, self.features)))
+
+
+def _names(features: int) -> list[str]:
+    """The names of the variables, which are the columns of a series."""
+    return [str(number) for number in range(1, features + 1)]

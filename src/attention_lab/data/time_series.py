@@ -1,0 +1,71 @@
+"""Data sets of labelled time series: TimeSeries."""
+
+from itertools import chain
+
+import torch
+
+from attention_lab.console_text import quoted
+from attention_lab.constructor_options import options_of
+from attention_lab.data.classification import ClassificationData
+from attention_lab.data.file_warnings.long_lines import long_line_hint
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
+from attention_lab.data.reading.codecs import SeriesCodec
+from attention_lab.data.reading.datasets import ClassificationSplit, Split
+from attention_lab.data.reading.files import blame, read_once
+from attention_lab.data.reading.ragged import RaggedVectors
+from attention_lab.data.reading.series_files import LabelledSeries
+from attention_lab.data.reading.splitting import Splits
+from attention_lab.data.specs.files import TimeSeriesSpec
+from attention_lab.errors import LabError
+
+
+class TimeSeries(ClassificationData):
+    """Time series with labels, of any lengths, with one or several numbers a step.
+
+    The files have lines of `label<TAB>series` (UTF-8), or are .ts files of the UEA and UCR archives; see
+    `read_series`. A single file is split at random.
+
+    Args:
+        options: see `TimeSeriesSpec`.
+    """
+
+    codec: SeriesCodec
+
+    @options_of(TimeSeriesSpec)
+    def __init__(self, spec: TimeSeriesSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.files = spec
+
+    def build(self) -> Splits[Split]:
+        """See `DataModule`."""
+        rows = read_once(self.files)
+        codec = self.given(SeriesCodec) or self._make_codec(rows)
+        self.codec, self.sizes = codec, codec.sizes
+        keyed = rows.map(lambda split: [Keyed(row.key, row.label) for row in split])
+        self.shared = shared_examples(keyed, self.files.names, "label")
+        everything = list(chain(*rows))
+        lengths = [len(row.steps) for row in everything]
+        self.hints.update(long_line_hint([row.place for row in everything], lengths, "steps"))
+
+        def split(series: list[LabelledSeries]) -> ClassificationSplit:
+            steps, labels = [], []
+            for row in series:
+                with blame(row.place):
+                    steps.append(codec.standardize(torch.from_numpy(row.steps)))
+                    labels.append(codec.label(row.label))
+            return ClassificationSplit(RaggedVectors(steps), labels, [row.place for row in series])
+
+        return rows.map(split)
+
+    def _make_codec(self, rows: Splits[list[LabelledSeries]]) -> SeriesCodec:
+        everything = list(chain(*rows))
+        # A single file has one set of labels, however it is split.
+        known = rows.train if self.files.file is None else everything
+        labels = sorted({row.label for row in known})
+        if len(labels) < 2:
+            only = quoted(labels[0])
+            raise LabError(f"{known[0].place}: every label is {only}; at least two are needed")
+        longest = self.files.max_length or max(len(row.steps) for row in everything)
+        train = [torch.from_numpy(row.steps) for row in rows.train]
+        with blame(self.files.names.train):
+            return SeriesCodec.of(labels, train, longest, standardize=self.files.standardize)
