@@ -59,13 +59,16 @@ class ClassificationData(DataModule):
 
     def _problem(self, split: ClassificationSplit) -> str:
         """What does not fit the sizes; empty if all does."""
-        sizes, (first, last) = self.sizes, split.labels.aminmax()
-        if first < 0 or last >= sizes.classes:
-            return f"a label {int(first if first < 0 else last)}, but the codec has 0 to {sizes.classes - 1}"
+        sizes = self.sizes
         if split.labels.shape[1:] != (() if sizes.answers == 1 else (sizes.answers,)):
             answers = counted(sizes.answers, "answer")
             return f"labels {list(split.labels.shape)}, but the codec has {answers}"
-        longest = int(split.lengths.max())
+        first, last = split.labels.aminmax()
+        if first < 0 or last >= sizes.classes:
+            return f"a label {int(first if first < 0 else last)}, but the codec has 0 to {sizes.classes - 1}"
+        shortest, longest = map(int, split.lengths.aminmax())
+        if shortest == 0:
+            return "an empty sequence"
         if longest > sizes.length:
             return f"{longest} steps, but the codec has a length of {sizes.length}"
         if isinstance(split.inputs, Ragged):

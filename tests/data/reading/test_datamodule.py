@@ -158,6 +158,16 @@ def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], 
             [[0], [0, 1]],
             "ClassificationSplit needs the numbers of classes, as codec.label gives",
         ),
+        (
+            torch.zeros(2, 2, 1),
+            [0.5, 1.7],
+            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+        ),
+        (
+            torch.zeros(2, 2, 1),
+            np.array([0.5, 1.7]),
+            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+        ),
     ],
 )
 def test_a_classification_split_says_what_it_needs(inputs: Any, labels: Any, told: str) -> None:
@@ -166,7 +176,15 @@ def test_a_classification_split_says_what_it_needs(inputs: Any, labels: Any, tol
     assert str(error.value) == told
 
 
-@pytest.mark.parametrize("rows", [["ab"], [["a"]], [None], [[None]]])
+def test_a_classification_split_has_a_text_for_each_sequence() -> None:
+    told = r"^ClassificationSplit has 2 sequences, but 1 text$"
+    with pytest.raises(LabError, match=told):
+        ClassificationSplit(torch.zeros(2, 2, 1), [0, 1], ["a"])
+
+
+@pytest.mark.parametrize(
+    "rows", [["ab"], [["a"]], [None], [[None]], ["12"], [[1.7]], [torch.ones(2)], [np.ones(2)], [[2**63]]]
+)
 def test_ragged_rows_are_integers(rows: Any) -> None:
     with pytest.raises(LabError, match=r"^Ragged needs rows of whole numbers: "):
         Ragged(rows)
@@ -216,6 +234,12 @@ def test_a_forgotten_constructor_of_the_base_class_is_told() -> None:
 @pytest.mark.parametrize(
     ("split", "told"),
     [
+        (
+            ClassificationSplit(torch.zeros(2, 2, 1), np.zeros((2, 0))),  # type: ignore[arg-type]
+            "labels [2, 0], but the codec has 1 answer",
+        ),
+        (ClassificationSplit(torch.zeros(2, 0, 1), [0, 1]), "an empty sequence"),
+        (ClassificationSplit(Ragged([[4], []]), [0, 1]), "an empty sequence"),
         (ClassificationSplit(torch.zeros(2, 2, 1), [[0], [1]]), "labels [2, 1], but the codec has 1 answer"),
         (ClassificationSplit(Ragged([[4], [-5]]), [0, 1]), "a token -5, but the codec has 0 to -1"),
         (ClassificationSplit(torch.zeros(2, 2, 1), [0, 2]), "a label 2, but the codec has 0 to 1"),

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import (
     Batch,
     ClassificationBatch,
@@ -116,8 +117,8 @@ class ClassificationSplit(Split):
         texts: the original texts, if examples are displayed as text.
 
     Raises:
-        LabError: inputs or labels are of another kind, there are not as many labels as sequences, or the
-            vectors have another number of dimensions.
+        LabError: inputs or labels are of another kind, there are not as many labels or texts as sequences,
+            or the vectors have another number of dimensions.
     """
 
     def __init__(
@@ -137,13 +138,18 @@ class ClassificationSplit(Split):
             self.inputs, self.lengths = inputs.float(), torch.full(inputs.shape[:1], inputs.shape[1])
         self._texts = tuple(texts)
         try:
-            self.labels = torch.as_tensor(labels, dtype=torch.int64)
+            given: Tensor | None = torch.as_tensor(labels)
         except (TypeError, ValueError):  # texts, for instance
-            raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives") from None
-        if len(self.lengths) != len(self.labels):
-            raise LabError(
-                f"ClassificationSplit has {len(self.lengths):,} sequences, but {len(self.labels):,} labels"
-            )
+            given = None
+        if given is None or bool((given != given.long()).any()):
+            raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives")
+        self.labels = given.long()
+        count = len(self.lengths)
+        for noun, other in (("label", len(self.labels)), ("text", len(self._texts) or count)):
+            if other != count:
+                raise LabError(
+                    f"ClassificationSplit has {counted(count, 'sequence')}, but {counted(other, noun)}"
+                )
 
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""

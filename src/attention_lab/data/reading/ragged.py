@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import index
 
 import numpy as np
 import torch
@@ -50,9 +51,10 @@ class Ragged(RaggedRows):
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         try:
             lengths = list(map(len, rows))
-            values = chain(chain.from_iterable(rows), [padding])
+            # NumPy would truncate numbers and read digits in texts; `index` takes whole numbers alone.
+            values = map(index, chain(chain.from_iterable(rows), [padding]))
             super().__init__(torch.from_numpy(np.fromiter(values, np.int64, sum(lengths) + 1)), lengths)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise LabError(f"Ragged needs rows of whole numbers: {first_line(error)}") from None
 
     @property
