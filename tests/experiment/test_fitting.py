@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import nn
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.fitting import check_last_checkpoint, no_best_checkpoint_warning
+from attention_lab.experiment.fitting import (
+    check_last_checkpoint,
+    check_parameters,
+    no_best_checkpoint_warning,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +74,17 @@ def test_nothing_replaces_the_checkpoint_from_which_a_run_is_resumed(
     check_last_checkpoint({"mine": options})  # as with callbacks=none
     check_last_checkpoint({**RESUMABLE, "mine": {**options, "dirpath": "run/more"}})
     check_last_checkpoint({**RESUMABLE, "mine": {"save_last": False, "filename": "best"}})
+
+
+def test_several_processes_need_something_to_train() -> None:
+    def check(processes: int, model: nn.Module) -> None:
+        task: Any = SimpleNamespace(model=model, parameters=model.parameters)
+        check_parameters(SimpleNamespace(world_size=processes), task)  # type: ignore[arg-type]
+
+    check(1, nn.Identity())
+    check(2, nn.Linear(1, 1))
+    told = r"^Identity has no parameters to train, but several processes: set trainer\.devices=1$"
+    with pytest.raises(LabError, match=told):
+        check(2, nn.Identity())
+    with pytest.raises(LabError, match="Linear has no parameters to train"):
+        check(2, nn.Linear(1, 1).requires_grad_(False))

@@ -61,7 +61,7 @@ def test_an_ensemble_has_the_mean_of_the_members_with_a_tagger() -> None:
     ids = [one for one in found[1, 0].tolist() if one > EOS]
     expected = sum(_read(member, 1, ids) for member in able) / len(able)
     assert float(joint[1, 0]) == pytest.approx(expected, rel=1e-10)
-    with pytest.raises(LabError, match="or train with model"):
+    with pytest.raises(LabError, match="or train seq2seq or transformer with model"):
         rescore(ensemble.members[2], SOURCE, LENGTHS, outputs, torch.zeros(3, 3), weight=0.5)
 
 

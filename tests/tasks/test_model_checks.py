@@ -155,3 +155,55 @@ def test_the_logits_of_a_language_model_are_checked(sentences: Sentences) -> Non
         LabError, match=rf"^Table must return floating-point logits \[2, \d+, {symbols}\], one"
     ):
         task.training_step(batch, 0)  # type: ignore[arg-type]
+
+
+class Sampled(Table):
+    """A bigram model that samples, in its own way."""
+
+    length = 64
+
+    def __init__(self, vocabulary: int, start: Any, step: Any) -> None:
+        super().__init__(vocabulary, vocabulary)
+        self.starts, self.steps = start, step
+
+    def start(self, tokens: Tensor) -> Any:
+        return self.starts(self(tokens))
+
+    def step(self, tokens: Tensor, state: Any) -> Any:
+        return self.steps(self(tokens[:, None]))
+
+
+def _last(logits: Tensor) -> Any:
+    return logits[:, -1], None
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "told"),
+    [
+        (lambda logits: (logits, None), _last, "Sampled.start must return {wanted}, not [2, 1, {V}]"),
+        (lambda logits: logits[:, -1], _last, "Sampled.start must return {wanted}, not a Tensor"),
+        (lambda logits: (logits[:1, -1], None), _last, "Sampled.start must return {wanted}, not [1, {V}]"),
+        (_last, lambda logits: (logits, None), "Sampled.step must return {wanted}, not [2, 1, {V}]"),
+        (_last, lambda logits: (None, logits), "Sampled.step must return {wanted}, not a tuple"),
+    ],
+)
+def test_what_a_language_model_samples_from_is_checked(
+    start: Any, step: Any, told: str, sentences: Sentences
+) -> None:
+    symbols = len(sentences.codec.tokenizer.vocabulary)
+    task = LanguageModeling(Sampled(symbols, start, step), sentences.codec)  # type: ignore[arg-type]
+    task.setup("fit")
+    with pytest.raises(LabError) as error:
+        task.answer(sentences.codec.encode(["", ""]))
+    wanted = "logits [2, V] of the next symbol and the state after them"
+    assert str(error.value) == told.format(V=symbols, wanted=wanted)
+
+
+def test_a_model_that_cannot_be_trained_is_told(sentences: Sentences) -> None:
+    task = LanguageModeling(Table(2, 2), sentences.codec)  # type: ignore[arg-type]
+    with pytest.raises(LabError) as error:
+        task.backward(task.model(torch.zeros(1, dtype=torch.int64)).detach().sum())
+    assert str(error.value) == (
+        "Table cannot be trained: its loss depends on none of its parameters, "
+        "or only on detached or frozen ones"
+    )

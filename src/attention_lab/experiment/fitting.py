@@ -119,6 +119,13 @@ def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
         )
 
 
+def check_parameters(trainer: pl.Trainer, task: Task) -> None:
+    """Raise LabError if several processes would train nothing, which PyTorch rejects."""
+    if trainer.world_size > 1 and not any(one.requires_grad for one in task.parameters()):
+        name = type(task.model).__name__
+        raise LabError(f"{name} has no parameters to train, but several processes: set trainer.devices=1")
+
+
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
     """Write the configuration to the folder and the loggers, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)

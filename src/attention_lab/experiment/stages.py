@@ -32,6 +32,7 @@ from attention_lab.experiment.fitting import (
     Introduction,
     best_checkpoint,
     check_last_checkpoint,
+    check_parameters,
     check_tested,
     find_starting_point,
     fit_metrics,
@@ -86,6 +87,7 @@ def fit(config: DictConfig) -> float | None:
         restoring = Restoring(resuming=start.resuming)
         more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
         trainer = make_trainer(_console(plain), *_messages(plain, folder), restoring, guard, cost, *more)
+        check_parameters(trainer, task)
         check_tested(trainer, task, data)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):

@@ -91,6 +91,15 @@ class Task(pl.LightningModule, ABC):
         schedule = self.make_schedule(optimizer, int(steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Compute the gradients. Raises LabError if there are none, as of a model of the user's own."""
+        if not loss.requires_grad:
+            raise LabError(
+                f"{type(self.model).__name__} cannot be trained: its loss depends on none of its parameters, "
+                "or only on detached or frozen ones"
+            )
+        super().backward(loss, *args, **kwargs)
+
     def log_training_loss(self, loss: Tensor, examples: int) -> None:
         """Log the loss of a training step as `train/loss`, and keep it for the mean over the epoch."""
         self.training_loss = loss.detach()

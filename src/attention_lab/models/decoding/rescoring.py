@@ -74,7 +74,7 @@ def check_has_ctc_head(model: TransductionModel | Ensemble) -> None:
     if not _ctc_heads(_members(model)):
         raise LabError(
             "task.ctc_rescoring needs the CTC output of an encoder, which this model was built without: "
-            "set task.ctc_rescoring=0, or train with model.ctc_frames=3 task.ctc=0.3"
+            "set task.ctc_rescoring=0, or train seq2seq or transformer with model.ctc_frames=3 task.ctc=0.3"
         )
 
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
 from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
@@ -103,6 +104,9 @@ def generate(
         lengths: their lengths, at least 1.
         uniform: numbers in [0, 1) in float64, one for each symbol to be sampled; see `draw`.
         sampling: how symbols are sampled.
+
+    Raises:
+        LabError: the model, perhaps the user's own, does not return logits of the next symbol and a state.
     """
     device, limit = prompts.device, uniform.shape[1]
     # Sample on the CPU: some other devices have no float64.
@@ -117,10 +121,11 @@ def generate(
         first = _first(end, model.length)
         if first != begin:
             context = torch.cat([tokens[:, :1], tokens[:, first:end]], 1)
-            logits, state = model.start(context.to(device))
+            logits, state = _checked(model, "start", model.start(context.to(device)), len(tokens))
             begin = first
         else:
-            logits, state = model.step(tokens[:, end - 1].to(device), state)
+            answer = model.step(tokens[:, end - 1].to(device), state)
+            logits, state = _checked(model, "step", answer, len(tokens))
         logits = logits.cpu().index_fill(-1, torch.tensor([PAD, BOS, UNK]), -torch.inf)
         number = (end - lengths).clamp(0, limit - 1)
         drawn = draw(sampling.probabilities(logits), uniform.gather(1, number.unsqueeze(-1)).squeeze(-1))
@@ -133,6 +138,18 @@ def generate(
         if bool(ended.all()):
             break
     return tokens[:, : end + 1].to(device)
+
+
+def _checked(model: Continuable, method: str, answer: object, rows: int) -> tuple[Tensor, Any]:
+    """What a method has returned. Raises LabError unless it is logits `[B, V]` and a state."""
+    logits = answer[0] if isinstance(answer, tuple) and len(answer) == 2 else None
+    if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == rows:
+        return answer  # type: ignore[return-value]
+    given = list(logits.shape) if isinstance(logits, Tensor) else kind_of(answer)
+    raise LabError(
+        f"{type(model).__name__}.{method} must return logits [{rows}, V] of the next symbol and the state "
+        f"after them, not {given}"
+    )
 
 
 def _first(end: int, length: int) -> int:

@@ -34,6 +34,6 @@ def check_has_dropout(model: nn.Module) -> None:
     """Raise LabError if the model has no dropout, because both passes would then be the same."""
     if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
         raise LabError(
-            "task.r_drop compares two passes under different dropout, but the model has none: "
-            "set model.dropout above 0, or task.r_drop=0"
+            "task.r_drop compares two passes under different dropout, but the model has no nn.Dropout above "
+            "0: raise it (model.dropout in this project's models), or set task.r_drop=0"
         )
