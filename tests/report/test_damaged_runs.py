@@ -39,6 +39,18 @@ def test_a_damaged_run_among_others_is_named_in_their_report(
     assert name in line and len(page["runs"]) == 3
 
 
+def test_a_damaged_run_that_was_predicted_with_is_named(command: Callable[..., Any], tmp_path: Path) -> None:
+    for run in ("one", "two", "three"):
+        make_run(tmp_path / "logs" / run, {RATE: 0.2})
+    two = tmp_path / "logs" / "two"
+    (two / ".hydra" / "config.yaml").write_text("stage: predict")  # in the run's own folder
+    (two / "config.yaml").write_text("a: [")
+    outcome = command("stage=report", f"run={tmp_path}/logs")
+    assert outcome.status == 0, outcome.err
+    (line,) = page_data(tmp_path / "logs" / "report.html")["comparison"]["failures"]
+    assert line.startswith("1 of 3 runs failed (two): config.yaml cannot be read: ")
+
+
 def test_a_pipe_in_the_place_of_metrics_stops_no_report(command: Callable[..., Any], tmp_path: Path) -> None:
     for run in ("one", "two", "three"):
         make_run(tmp_path / "logs" / run, {RATE: 0.2})

@@ -186,6 +186,8 @@ def _read_results(folder: Path) -> tuple[Mapping[str, Any], dict[str, float], st
     """The options and metrics of a run, empty if they cannot be read, and why it has no usable results."""
     # The run's own file has all values resolved; a job that failed early has only Hydra's file.
     config = read_yaml_or_none(folder / ".hydra" / CONFIG)
+    if is_file(folder / CONFIG) and lookup(config, "stage") not in STAGES_WITH_METRICS:
+        config = {}  # of a later prediction in this folder: the run's own file is that of a fit or a test
     metrics: dict[str, float] = {}
     error = None
     try:
