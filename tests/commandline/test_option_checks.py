@@ -99,6 +99,10 @@ def _check_line(done, part: str) -> None:
             "~model._target_",
             "~model._target_: model._target_ cannot be left out: set it with model._target_=...",
         ),
+        (
+            "~monitor.metric",
+            "~monitor.metric: monitor.metric cannot be left out: set it with monitor.metric=...",
+        ),
         ("~trainer.default_root_dir", "trainer.default_root_dir cannot be left out: set it with"),
         ("trainer.devices=100000", "trainer.devices=100000: choose at most 1024"),
         ("model.layers=1000000", "model.layers=1000000: choose at most 10000"),

@@ -187,7 +187,7 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
     found, default = _select(known, key)
     # To delete it, Hydra would look up the run's folder before it is known.
     in_folder = isinstance(default, str) and "${hydra:" in default
-    if one.is_delete() and (in_folder or key.endswith("._target_")):
+    if one.is_delete() and (in_folder or key.endswith("._target_") or key.startswith("monitor.")):
         raise LabError(f"{one.input_line}: {key} cannot be left out: set it with {key}=...")
     if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
         raise LabError(f"the option {key} already exists: leave out the + before it")
