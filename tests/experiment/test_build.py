@@ -223,13 +223,6 @@ def test_data_and_model_of_ones_own_are_of_their_class() -> None:
         make_task(config, sizes=None, codec=None, trainable=False)  # type: ignore[arg-type]
 
 
-def test_a_callback_is_one() -> None:
-    node = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", "barebones": True}
-    callbacks = {"mine": {"_target_": "collections.Counter"}}
-    with pytest.raises(LabError, match=r"^callbacks\.mine: Counter is not a pytorch_lightning\.Callback"):
-        make_trainer({"trainer": node, "logger": {}, "callbacks": callbacks, "optimizer": None})
-
-
 @pytest.mark.parametrize(
     ("group", "name", "node", "line"),
     [
@@ -244,6 +237,30 @@ def test_a_callback_is_one() -> None:
             "mine",
             "bar",
             "logger.mine=bar: write logger.mine._target_=..., with the path of a class",
+        ),
+        (
+            "callbacks",
+            "mine",
+            {"x": 1},
+            "callbacks.mine={'x': 1}: write callbacks.mine._target_=..., with the path of a class",
+        ),
+        (
+            "callbacks",
+            "mine",
+            {"_target_": "collections.Counter"},
+            "callbacks.mine: Counter is not a pytorch_lightning.Callback",
+        ),
+        (
+            "callbacks",
+            "mine",
+            {"_target_": "attention_lab.tasks.Transduction"},  # which cannot be made without a model
+            "callbacks.mine: Transduction is not a pytorch_lightning.Callback",
+        ),
+        (
+            "logger",
+            "mine",
+            {"_target_": "torch.nn.Identity"},
+            "logger.mine: Identity is not a pytorch_lightning.loggers.Logger",
         ),
         (
             "callbacks",

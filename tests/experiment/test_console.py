@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import pytorch_lightning as pl
 import torch
+from hydra.utils import get_object
 from pytorch_lightning.callbacks import ModelSummary
 from pytorch_lightning.profilers import SimpleProfiler
 
@@ -59,6 +60,13 @@ def test_a_requested_model_summary_and_profile_are_shown(caplog: pytest.LogCaptu
     SimpleProfiler().describe()
     text = caplog.text
     assert "layer | Linear" in text and "Profiler Report" in text and "TPU" not in text
+
+
+def test_a_class_that_does_not_exist_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    console.silence_libraries()
+    with pytest.raises(ImportError):
+        get_object("attention_lab.tasks.Foo")
+    assert not caplog.messages  # of Hydra's; the error names the class
 
 
 def test_warnings_of_libraries_cannot_control_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

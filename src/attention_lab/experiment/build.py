@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import get_annotations
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import pytorch_lightning as pl
 import torch
@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 from torch import nn
 
@@ -27,7 +28,7 @@ from attention_lab.data.reading.codecs import Codec, RegressionCodec, codec_from
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.experiment.build_errors import checked_trainer_options
-from attention_lab.experiment.target_errors import checked_kind, explain_target, missing_target
+from attention_lab.experiment.target_errors import checked_kind, explain_target, make_checked, missing_target
 from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.untrusted.configuration import (
@@ -40,6 +41,9 @@ from attention_lab.untrusted.run_parts import SUBPACKAGES, check_subpackage
 
 Config = Mapping[str, Any]
 
+T = TypeVar("T")
+CALLBACK = (pl.Callback, "pytorch_lightning.Callback")
+LOGGER = (Logger, "pytorch_lightning.loggers.Logger")
 VERSION = 1
 """Version of the recipe in a checkpoint."""
 
@@ -178,8 +182,8 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         )
     _use_gradient_views()
     _use_kernels_for_any_shape()
-    loggers = [_named(f"logger.{name}", node) for name, node in config["logger"].items()]
-    callbacks = [_callback(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    loggers = [_named(f"logger.{name}", node, *LOGGER) for name, node in config["logger"].items()]  # type: ignore[type-abstract]
+    callbacks = [_named(f"callbacks.{name}", node, *CALLBACK) for name, node in config["callbacks"].items()]
     callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
     folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
     files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
@@ -197,16 +201,12 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     return trainer
 
 
-def _callback(path: str, node: Config) -> pl.Callback:
-    return checked_kind(path, _named(path, node), pl.Callback, "pytorch_lightning.Callback")
-
-
-def _named(path: str, node: object) -> Any:
+def _named(path: str, node: object, kind: type[T], name: str) -> T:
     """Make a callback or a logger. Raises LabError, naming it, if it has no class, or refuses its options."""
-    if not isinstance(node, Mapping):
+    if not (isinstance(node, Mapping) and "_target_" in node):
         raise LabError(f"{path}={as_text(node)}: write {path}._target_=..., with the path of a class")
     try:
-        return _make(node)()
+        return make_checked(path, _make(node), kind, name)
     except (MisconfigurationException, ModuleNotFoundError) as error:
         raise LabError(f"{path}: {first_line(error)}") from None
 

@@ -44,6 +44,8 @@ def silence_libraries() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     for name in ON_REQUEST:
         logging.getLogger(name).setLevel(logging.INFO)
+    # Hydra reports a class that cannot be found, which an error of our own names.
+    logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)
     # Lightning warns of an experiment that MLflow does not have yet.
     logging.getLogger("pytorch_lightning.loggers.mlflow").setLevel(logging.ERROR)
     for message in IGNORED:

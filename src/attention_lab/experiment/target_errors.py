@@ -3,8 +3,9 @@
 import re
 import sys
 import traceback
+from functools import partial
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hydra.errors import InstantiationException
 
@@ -31,8 +32,19 @@ def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
         name: the name of this class.
     """
     if not isinstance(made, kind):
-        raise LabError(f"{path}: {type(made).__name__} is not {'an' if name[0] == 'a' else 'a'} {name}")
+        raise _another_kind(path, type(made), name)
     return made
+
+
+def make_checked(path: str, make: partial[Any], kind: type[T], name: str) -> T:
+    """Make an object; see `checked_kind`. A class of another kind, which may need more, is not called."""
+    if isinstance(make.func, type) and not issubclass(make.func, kind):
+        raise _another_kind(path, make.func, name)
+    return checked_kind(path, make(), kind, name)
+
+
+def _another_kind(path: str, found: type, name: str) -> LabError:
+    return LabError(f"{path}: {found.__name__} is not {'an' if name[0] == 'a' else 'a'} {name}")
 
 
 def explain_target(error: BaseException, target: str) -> str:
