@@ -117,8 +117,13 @@ def test_classes_of_an_allowed_package(path: Path, monkeypatch: pytest.MonkeyPat
     content = read_checkpoint(path)
     content[RECIPE]["config"]["scoring"]["_target_"] = "my_package.MyGaussian"
     torch.save(content, path)
-    with pytest.raises(LabError, match=r"names 'my_package.MyGaussian'.*add 'allow=\[my_package\]'"):
+    hint = r"add 'allow=\[my_package\]' \(in Python, allow=\['my_package'\]\)"
+    with pytest.raises(LabError, match=f"names 'my_package.MyGaussian'.*{hint}$"):
         attention_lab.load(path)
+    with pytest.raises(
+        LabError, match=r"as in 'allow=\[my_package\]' \(in Python, allow=\['my_package'\]\)$"
+    ):
+        attention_lab.load(path, allow="my_package")
     for others in (
         ["other"],
         ["my_pack"],

@@ -1,5 +1,6 @@
 """Read checkpoints safely and rebuild trained models from them."""
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -48,9 +49,21 @@ def load(
         allow: packages besides this one whose classes the checkpoint may name, such as `["my_package"]`.
             They are imported, and their classes called with the checkpoint's options.
 
+    It warns of weights that are NaN or infinite, as diverged training leaves them.
+
     Raises:
         LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined.
     """
+    trained = load_checkpoints(path, adapt, allow)
+    if warning := warning_of_weights(trained):
+        warnings.warn(warning, stacklevel=2)
+    return trained
+
+
+def load_checkpoints(
+    path: Paths, adapt: Callable[[Config], Config] | None, allow: Sequence[str]
+) -> TrainedModel[Task]:
+    """The same as `load`, without its warning."""
     paths = find_checkpoints(path)
     checkpoints = [read_checkpoint(one) for one in paths]
     tasks = [_rebuilt(*one, adapt, allow) for one in zip(paths, checkpoints, strict=True)]
@@ -177,6 +190,12 @@ def _tags(codec: Codec) -> list[int]:
 def first_not_finite(model: nn.Module) -> str:
     """The name of the first parameter with values that are NaN or infinite; empty if there is none."""
     return next((name for name, one in model.named_parameters() if not bool(one.isfinite().all())), "")
+
+
+def warning_of_weights(trained: TrainedModel[Task]) -> str:
+    """A warning if weights are NaN or infinite; empty if all are finite, as those of an ensemble must be."""
+    name = first_not_finite(trained.model)
+    return f"ckpt_path={trained.files[0]}: {name} has weights that are NaN or infinite" if name else ""
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:

@@ -14,7 +14,7 @@ from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.build_errors import check_typed_option
-from attention_lab.experiment.checkpoints import first_not_finite, load
+from attention_lab.experiment.checkpoints import load_checkpoints, warning_of_weights
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
@@ -50,22 +50,14 @@ def load_trained_model(plain: Config) -> Given:
         return with_overrides(kept, plain)
 
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
-    trained = load(paths, adapted, plain["allow"])
-    if len(paths) == 1:  # an ensemble rejects them
-        _warn_of_weights(trained, paths[0])
+    trained = load_checkpoints(paths, adapted, plain["allow"])
+    if (warning := warning_of_weights(trained)) and is_rank_zero():
+        print(console_message("Warning", warning), file=sys.stderr)
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     config = {**plain, **given, **trained.task.recipe["config"]}
     file = config["data"].get("file")
     is_new = "test_file" in config["data"] and _absolute(file) not in trained_on
     return Given(trained, config, str(file) if file is not None and is_new else None)
-
-
-def _warn_of_weights(trained: TrainedModel[Task], path: str) -> None:
-    """Warn of weights that are NaN or infinite, as diverged training leaves them."""
-    name = first_not_finite(trained.model)
-    if name and is_rank_zero():
-        warning = f"ckpt_path={path}: {name} has weights that are NaN or infinite"
-        print(console_message("Warning", warning), file=sys.stderr)
 
 
 def _absolute(file: Any) -> str:

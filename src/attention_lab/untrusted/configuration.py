@@ -217,7 +217,7 @@ def is_class(module: str, name: str, package: str) -> bool:
 def checked_packages(allow: Any) -> Sequence[str]:
     """The packages that the user allows. Raises LabError if this is not a list of importable packages."""
     if not isinstance(allow, Sequence) or isinstance(allow, str):
-        raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
+        raise LabError(f"allow={allow}: give a list of packages, as in {_allowing('my_package')}")
     for package in allow:
         if not isinstance(package, str) or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", package):
             raise LabError(f"allow: {str(package)!r} is not the name of a package, such as my_package")
@@ -241,4 +241,8 @@ def _how_to_allow(target: object) -> str:
         return ""
     if top == "pytorch_lightning":
         asked = "you want it"
-    return f"; if {asked}, add 'allow=[{package}]'"
+    return f"; if {asked}, add {_allowing(package)}"
+
+
+def _allowing(package: str) -> str:
+    return f"'allow=[{package}]' (in Python, allow=['{package}'])"
