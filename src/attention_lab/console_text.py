@@ -28,6 +28,11 @@ def quoted(text: str, most: int = 300) -> str:
     return f"'{printable(text, most)}'"
 
 
+def with_short_words(text: str) -> str:
+    """A `printable` message that repeats what is in a file, with words of at most 100 characters."""
+    return printable(re.sub(r"(\S{99})\S{2,}", r"\1…", text), 1000)
+
+
 def _is_visible(character: str) -> bool:
     if character.isprintable() or character in _IN_WORDS:
         return True

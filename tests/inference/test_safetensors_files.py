@@ -107,6 +107,7 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "no class": (_put("window", value={}), "for its window"),
     "not a part": (_put("window", value=[3]), "for its window"),
     "interpolation": (_put("model", "cell", value="${oc.env:HOME}"), "not a plain value"),
+    "long": (_put("model", "cell", value="x" * 5000), r"model\.cell=x{88}… is unknown: choose lstm or gru$"),
     "nested": (_put("model", "cell", value={"_target_": "builtins.eval"}), "not part of attention-lab"),
     "type": (_put("model", "hidden_size", value="8"), "it must be a whole number"),
     "large": (_put("model", "hidden_size", value=9_999_998), "there are far fewer"),

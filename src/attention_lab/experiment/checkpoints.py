@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attention_lab.commandline.option_paths import flatten
 from attention_lab.config_parts import MECHANISM, completed
-from attention_lab.console_text import LONGEST_MESSAGE, printable
+from attention_lab.console_text import printable, with_short_words
 from attention_lab.data.reading.codecs import Codec, TransductionCodec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
@@ -81,7 +81,7 @@ def _rebuilt(
     try:
         kept = checkpoint_config(checkpoint[RECIPE], allow)
     except LabError as error:
-        raise LabError(f"ckpt_path={path}: {printable(str(error), LONGEST_MESSAGE)}") from None
+        raise LabError(f"ckpt_path={path}: {with_short_words(str(error))}") from None
     weights = _weights(checkpoint["state_dict"], path)
     config = kept if adapt is None else adapt(kept)
     try:
@@ -90,7 +90,7 @@ def _rebuilt(
             task = rebuild(checkpoint[RECIPE], config)
         task.load_state_dict(weights)
     except LabError as error:
-        raise LabError(f"ckpt_path={path}: {printable(str(error), LONGEST_MESSAGE)}") from None
+        raise LabError(f"ckpt_path={path}: {with_short_words(str(error))}") from None
     except BAD_VALUE_ERRORS as error:
         raise LabError(f"ckpt_path={path}: the weights do not fit the model: {first_line(error)}") from None
     return task

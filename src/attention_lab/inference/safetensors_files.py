@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention import Mechanism
 from attention_lab.config_parts import MECHANISM
+from attention_lab.console_text import with_short_words
 from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec, codec_from_state
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, named_line
 from attention_lab.files.regular_files import read_regular
@@ -120,9 +121,10 @@ def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]
         model.load_state_dict(weights)
         task = SequencePredictor(model, codec, **_decoding(config["decoding"]), recipe={"config": config})
     except LabError as error:
-        raise LabError(f"{json_path}: {error}") from None
+        raise LabError(f"{json_path}: {with_short_words(str(error))}") from None
     except (*BAD_VALUE_ERRORS, MemoryError) as error:
-        raise LabError(f"{json_path} cannot be read: {named_line(error)}") from None
+        reason = with_short_words(named_line(error))
+        raise LabError(f"{json_path} cannot be read: {reason}") from None
     return task, str(config["score"])[:_LONGEST_SCORE]
 
 

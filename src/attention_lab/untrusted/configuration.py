@@ -239,6 +239,8 @@ def _how_to_allow(target: object) -> str:
     top = package.partition(".")[0]
     if not top.isidentifier() or top in ("attention_lab", *sys.stdlib_module_names, "torch"):
         return ""
+    if len(package) > LONGEST_TARGET:  # its classes are not loaded
+        return ""
     if top == "pytorch_lightning":
         asked = "you want it"
     return f"; if {asked}, add {_allowing(package)}"
