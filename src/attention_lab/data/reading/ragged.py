@@ -1,8 +1,8 @@
 """Sequences of different lengths in one flat tensor: of whole numbers, or of vectors."""
 
+import operator
 from collections.abc import Sequence
 from itertools import chain
-from operator import index
 
 import numpy as np
 import torch
@@ -51,8 +51,8 @@ class Ragged(RaggedRows):
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         try:
             lengths = list(map(len, rows))
-            # NumPy would truncate numbers and read digits in texts; `index` takes whole numbers alone.
-            values = map(index, chain(chain.from_iterable(rows), [padding]))
+            # NumPy would truncate numbers and read digits in texts; `operator.index` takes whole numbers alone.
+            values = map(operator.index, chain(chain.from_iterable(rows), [padding]))
             super().__init__(torch.from_numpy(np.fromiter(values, np.int64, sum(lengths) + 1)), lengths)
         except (TypeError, ValueError, OverflowError) as error:
             raise LabError(f"Ragged needs rows of whole numbers: {first_line(error)}") from None
