@@ -50,6 +50,7 @@ def _regression() -> KernelRegression:
 MODELS: dict[str, Any] = {
     "seq2seq": lambda: toy(Seq2Seq, Additive),
     "bahdanau": lambda: toy(Seq2Seq, wiring="bahdanau", cell="gru", layers=2, input_feeding=True),
+    "gru": lambda: toy(Seq2Seq, cell="gru", layers=2),
     "local_p": lambda: toy(Seq2Seq, Mechanism(Dot, window=LocalP)),
     "tags": lambda: toy(Seq2Seq, sizes=TransductionSizes(11, 9, tags=2), tag_input=True),
     "transformer": lambda: toy(Transformer, positions="rotary"),
