@@ -82,7 +82,8 @@ def test_values_are_proposed_from_the_distribution_itself(distribution: BaseDist
         (
             None,
             "failed",
-            "no checkpoint saved the metric's value: choose callbacks=default, and no debug=fast_dev_run",
+            "no checkpoint saved the metric's value: choose callbacks=default, no debug=fast_dev_run, and as "
+            "many epochs as a validation needs (trainer.check_val_every_n_epoch)",
         ),
     ],
 )

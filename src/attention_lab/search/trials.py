@@ -129,7 +129,10 @@ def read_result(job: JobReturn) -> Result:
             return Result(state, reason=read_reason(folder / name))
     value = job.return_value
     if not isinstance(value, float | int):
-        reason = "no checkpoint saved the metric's value: choose callbacks=default, and no debug=fast_dev_run"
+        reason = (
+            "no checkpoint saved the metric's value: choose callbacks=default, no debug=fast_dev_run, and as "
+            "many epochs as a validation needs (trainer.check_val_every_n_epoch)"
+        )
         return Result("failed", reason=reason)
     if not math.isfinite(value):
         return Result("failed", reason=f"the best value is {value}")
