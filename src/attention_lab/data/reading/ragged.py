@@ -51,7 +51,7 @@ class Ragged(RaggedRows):
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         try:
             lengths = list(map(len, rows))
-            # NumPy would truncate numbers and read digits in texts; `operator.index` takes whole numbers alone.
+            # NumPy would truncate numbers and read digits in texts; `index` takes whole numbers alone.
             values = map(operator.index, chain(chain.from_iterable(rows), [padding]))
             super().__init__(torch.from_numpy(np.fromiter(values, np.int64, sum(lengths) + 1)), lengths)
         except (TypeError, ValueError, OverflowError) as error:
