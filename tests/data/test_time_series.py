@@ -33,7 +33,7 @@ def three_files(folder: Path, *texts: str, **options: int) -> TimeSeries:
 def test_one_file_of_series() -> None:
     data = TimeSeries(file=str(EXAMPLE))
     data.setup()
-    rows = {row.place: row for row in read_series(str(EXAMPLE))}
+    rows = {Path(row.place).name: row for row in read_series(str(EXAMPLE))}
     longest = max(len(row.steps) for row in rows.values())
     assert data.sizes == ClassificationSizes(3, longest, features=2, variable_length=True)
     assert data.codec.labels == ["circle", "line", "zigzag"]

@@ -41,7 +41,7 @@ def test_a_model_learns_which_way_a_point_turns(command, tmp_path: Path) -> None
     assert sum(map(str.__eq__, outputs, labels)) / len(labels) == pytest.approx(accuracy)
     rows = [line.split("\t") for line in (tested.folder / "predictions.tsv").read_text().splitlines()[1:]]
     assert [row[:3] for row in rows] == [
-        [f"{new}:{number}", *pair] for number, pair in enumerate(zip(outputs, labels, strict=True), start=1)
+        [f"new.tsv:{number}", *pair] for number, pair in enumerate(zip(outputs, labels, strict=True), start=1)
     ]
     (tmp_path / "inputs.txt").write_text("\n".join(series))
     predicted = command("stage=predict", f"ckpt_path={fitted.folder}", f"inputs={tmp_path}/inputs.txt")

@@ -1,6 +1,7 @@
 """Data sets of labelled time series: TimeSeries."""
 
 from itertools import chain
+from pathlib import Path
 
 import torch
 
@@ -53,7 +54,8 @@ class TimeSeries(ClassificationData):
                 with blame(row.place):
                     steps.append(codec.standardize(torch.from_numpy(row.steps)))
                     labels.append(codec.label(row.label))
-            return ClassificationSplit(RaggedVectors(steps), labels, [row.place for row in series])
+            names = [Path(row.place).name for row in series]  # `file:line`, whatever the folder
+            return ClassificationSplit(RaggedVectors(steps), labels, names)
 
         return rows.map(split)
 
