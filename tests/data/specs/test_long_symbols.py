@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from attention_lab.data.specs.base import FileSpec
-from attention_lab.data.specs.files import ImageFilesSpec, InflectionSpec, LabelledSpec, PairsSpec, TextSpec
+from attention_lab.data.specs.files import (
+    ImageFilesSpec,
+    InflectionSpec,
+    LabelledSpec,
+    PairsSpec,
+    TextSpec,
+    TimeSeriesSpec,
+)
 from attention_lab.errors import LabError
 
 LONG = "x" * 10_001
@@ -17,6 +24,8 @@ LONG = "x" * 10_001
         (f"a\tb\nc\td {LONG}\n", PairsSpec(file="data", target_split="spaces")),
         (f"a\tb\n{LONG}\td\n", PairsSpec(file="data", source_split="spaces")),
         (f"a\tb\nc\t{LONG}\n", LabelledSpec(file="data")),
+        (f"a\tb\n{LONG}\tc\n", LabelledSpec(file="data")),
+        (f"a\t1\n{LONG}\t2\n", TimeSeriesSpec(file="data")),
         (f"a\tb\nc\t{LONG}\n", ImageFilesSpec(file="data", target_split="spaces")),
         (f"a\tb\tN\nc\td\tN;{LONG}\n", InflectionSpec(file="data")),
         (f"a b {LONG}\n", TextSpec(file="data", unit="words")),

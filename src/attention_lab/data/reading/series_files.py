@@ -16,6 +16,7 @@ from attention_lab.data.reading.files import (
     parse_number,
     read_rows,
 )
+from attention_lab.data.reading.vocabulary import check_symbols
 from attention_lab.errors import LabError
 
 Numbers = npt.NDArray[np.float64]
@@ -52,8 +53,8 @@ def read_series(path: str) -> list[LabelledSeries]:
     step.
 
     Raises:
-        LabError: the file cannot be read, a line has another format, a number is missing or not finite, or
-            the steps have different numbers of variables.
+        LabError: the file cannot be read, a line has another format or too long a label, a number is missing
+            or not finite, or the steps have different numbers of variables.
     """
     text = read_rows(path, COLUMNS)
     lines = ((f"{path}:{number}", line) for number, line in enumerate(text.split("\n"), start=1))
@@ -62,6 +63,8 @@ def read_series(path: str) -> list[LabelledSeries]:
         raise LabError(f"{path}: there are no series; in a .ts file, they are below the line @data")
     first, width = rows[0].place, rows[0].steps.shape[1]
     for row in rows:
+        with blame(row.place):
+            check_symbols([row.label])
         if row.steps.shape[1] != width:
             found = counted(row.steps.shape[1], "number")
             raise LabError(f"{row.place}: a step has {found}, but {width} in {first}")
@@ -119,15 +122,19 @@ def _matrix(rows: Sequence[str], name: str) -> Numbers:
     """The numbers in rows of text; errors call a row `name`."""
     if sum(map(len, rows)) > LONGEST_ROW:
         raise LabError(f"the series has more than {LONGEST_ROW:,} characters")
-    found: list[Numbers] = []
+    fields: list[str] = []
+    width = 0
     for number, row in enumerate(rows, start=1):
         if _MISSING.search(row):
             raise LabError(f"{name} {number}: a number is missing")
-        found.append(_numbers(row.replace(",", " ").split()))
-        if not len(found[-1]) or len(found[-1]) != len(found[0]):
-            expected = f", but {name} 1 has {len(found[0])}" if number > 1 else ""
-            raise LabError(f"{name} {number} has {counted(len(found[-1]), 'number')}{expected}")
-    return np.stack(found)
+        found = row.replace(",", " ").split()
+        if number == 1:
+            width = len(found)
+        if not found or len(found) != width:
+            expected = f", but {name} 1 has {width}" if number > 1 else ""
+            raise LabError(f"{name} {number} has {counted(len(found), 'number')}{expected}")
+        fields += found
+    return _numbers(fields).reshape(-1, width)
 
 
 def _numbers(fields: Sequence[str]) -> Numbers:

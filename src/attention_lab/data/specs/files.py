@@ -106,11 +106,11 @@ class LabelledSpec(ColumnsSpec):
 
     def load(self) -> Splits[list[Row]]:
         """Read the files."""
-        return self.read(key=self.symbols)
+        return self.read(key=lambda row: self.notation.tokens(row.second))
 
     def symbols(self, row: Row) -> tuple[str, ...]:
-        """See `ColumnsSpec`."""
-        return self.notation.tokens(row.second)
+        """See `ColumnsSpec`; the label is one, too."""
+        return row.first.strip(), *self.notation.tokens(row.second)
 
 
 @dataclass(frozen=True, kw_only=True)
