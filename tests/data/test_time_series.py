@@ -149,6 +149,7 @@ def test_examples_of_several_files_and_a_long_series_are_pointed_out(tmp_path: P
         {"deviation": [1.0, 0.0]},
         {"features": None},
         {"labels": ["a", "a"]},
+        {"answers": 2},
     ],
 )
 def test_a_damaged_codec_is_refused(changed: dict[str, object]) -> None:

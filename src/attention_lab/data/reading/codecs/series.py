@@ -56,6 +56,8 @@ class SeriesCodec(ClassificationCodec):
             return f"needs a mean and a deviation for each of {self.features or 0} variables, but has {found}"
         if 0 in self.deviation:
             return "has a deviation of 0"
+        if self.answers != 1:
+            return "has several answers, but a time series has one label"
         return super().problem()
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
