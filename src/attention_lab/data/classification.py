@@ -1,5 +1,6 @@
 """Data sets for the classification of sequences: Digits and Labelled."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -198,10 +199,15 @@ class Labelled(ClassificationData):
         everything = [row for split in rows for row in split]
         # A single file has one set of labels, however it is split.
         known = rows.train if self.files.file is None else everything
-        labels = sorted({row.first.strip() for row in known})
-        if len(labels) < 2:
-            only = quoted(labels[0])
-            raise LabError(f"{known[0].place}: every label is {only}; at least two are needed")
+        labels = distinct_labels([row.first.strip() for row in known], known[0].place)
         longest = max(len(self.notation.tokens(row.second)) for row in everything)
         tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))
         return ClassificationCodec(labels, self.max_length or longest, tokenizer)
+
+
+def distinct_labels(labels: Sequence[str], first: str) -> list[str]:
+    """The classes, in order. Raises LabError, naming the place of the first label, if all are the same."""
+    distinct = sorted(set(labels))
+    if len(distinct) < 2:
+        raise LabError(f"{first}: every label is {quoted(distinct[0])}; at least two are needed")
+    return distinct

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import torch
 
-from attention_lab.console_text import quoted
 from attention_lab.constructor_options import options_of
-from attention_lab.data.classification import ClassificationData
+from attention_lab.data.classification import ClassificationData, distinct_labels
 from attention_lab.data.file_warnings.long_lines import long_line_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import SeriesCodec
@@ -17,7 +16,6 @@ from attention_lab.data.reading.ragged import RaggedVectors
 from attention_lab.data.reading.series_files import LabelledSeries
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.files import TimeSeriesSpec
-from attention_lab.errors import LabError
 
 
 class TimeSeries(ClassificationData):
@@ -63,10 +61,7 @@ class TimeSeries(ClassificationData):
         everything = list(chain(*rows))
         # A single file has one set of labels, however it is split.
         known = rows.train if self.files.file is None else everything
-        labels = sorted({row.label for row in known})
-        if len(labels) < 2:
-            only = quoted(labels[0])
-            raise LabError(f"{known[0].place}: every label is {only}; at least two are needed")
+        labels = distinct_labels([row.label for row in known], known[0].place)
         longest = self.files.max_length or max(len(row.steps) for row in everything)
         train = [torch.from_numpy(row.steps) for row in rows.train]
         with blame(self.files.names.train):
