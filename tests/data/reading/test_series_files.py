@@ -68,6 +68,8 @@ def test_every_number_is_read_as_it_was_written(steps: list[tuple[float, float]]
         ("a\t1,,2", "1: step 1: a number is missing"),
         ("a\t1,2,", "1: step 1: a number is missing"),
         ("a\t1\t\t2", "1: step 1: a number is missing"),
+        ("a\t\t1\t2", "1: a number is missing: the series begins or ends with a tab"),
+        ("a\t1\t2\t\nb\t1\t2", "1: a number is missing: the series begins or ends with a tab"),
         ("a\t1 2; 3", "1: step 2 has 1 number, but step 1 has 2"),
         ("a\t1 2;; 3 4", "1: step 2 has no numbers, but step 1 has 2"),
         ("a\t;", "1: step 1 has no numbers"),
@@ -96,6 +98,14 @@ def test_mistakes_in_lines(text: str, reason: str, tmp_path: Path) -> None:
 )
 def test_mistakes_in_archives(text: str, reason: str, tmp_path: Path) -> None:
     assert refusal(tmp_path / "x.ts", text).startswith(reason)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("1;;2", "step 2 has no numbers"), ("1 2; 3", "step 2 has 1")])
+def test_a_line_with_semicolons_is_read_as_in_a_file_even_if_a_step_has_one_number(
+    text: str, reason: str
+) -> None:
+    with pytest.raises(LabError, match=reason):
+        parse_steps(text, 1)
 
 
 def test_a_series_of_very_many_characters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

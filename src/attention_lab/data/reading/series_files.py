@@ -76,13 +76,16 @@ def parse_steps(text: str, width: int | None = None) -> Numbers:
 
     Args:
         text: the series.
-        width: how many numbers a step has, if known; if it is 1, the steps need no semicolons.
+        width: how many numbers a step has, if known; if it is 1, the series needs no semicolons.
 
     Raises:
         LabError: a number is missing or not finite, or a step has more or fewer of them than the first.
     """
-    if width == 1:
-        return _matrix([text.replace(";", " ")], "step").T
+    ends = text.strip(" ")
+    if ends[:1] == "\t" or ends[-1:] == "\t":
+        raise LabError("a number is missing: the series begins or ends with a tab")
+    if width == 1 and ";" not in text:
+        return _matrix([text], "step").T
     return _matrix(text.strip().removesuffix(";").split(";"), "step")
 
 
