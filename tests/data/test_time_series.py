@@ -159,6 +159,36 @@ def test_a_damaged_codec_is_refused(changed: dict[str, object]) -> None:
         codec_from_state(state | changed)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.float32])
+def test_series_of_any_type_of_numbers_are_standardised_alike(dtype: torch.dtype) -> None:
+    series = [torch.tensor([[1, 10], [2, 20]]), torch.tensor([[6, 90]])]
+    expected = SeriesCodec.of(["a", "b"], [one.double() for one in series], 2)
+    codec = SeriesCodec.of(["a", "b"], [one.to(dtype) for one in series], 2)
+    assert codec == expected and codec.mean == [3.0, 40.0]
+    for one in series:
+        assert codec.standardize(one.to(dtype)).equal(expected.standardize(one.double()))
+
+
+@pytest.mark.parametrize(
+    ("series", "reason"),
+    [
+        ([], "SeriesCodec.of needs at least one step"),
+        ([torch.zeros(0, 2)], "SeriesCodec.of needs at least one step"),
+        ([torch.zeros(2, 3), torch.zeros(2, 4)], r"SeriesCodec.of needs tensors \[L, d\].*, not \[2, 4\]"),
+        ([torch.zeros(3)], r"SeriesCodec.of needs tensors \[L, d\].*, not \[3\]"),
+        ([[[1.0, 2.0]]], r"SeriesCodec.of needs tensors \[L, d\].*, not a list"),
+        ([torch.tensor([[1.0, 2.0], [3.0, float("nan")]])], "column '2': not all of its numbers are finite"),
+        ([torch.tensor([[float("inf"), 2.0], [0.0, 1.0]])], "column '1': not all of its numbers are finite"),
+    ],
+)
+@pytest.mark.parametrize("standardize", [True, False])
+def test_a_codec_needs_series_of_finite_numbers(
+    series: list[torch.Tensor], reason: str, standardize: bool
+) -> None:
+    with pytest.raises(LabError, match=reason):
+        SeriesCodec.of(["a", "b"], series, 2, standardize=standardize)
+
+
 class _Own(ClassificationData):
     """Series of two lengths, with a codec of the user's choice."""
 

@@ -29,7 +29,7 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool]) -> None:
-    """Reject columns of `values` [N, d] whose numbers differ by too little or too much.
+    """Reject columns of `values` [N, d] whose numbers are not finite, or differ by too little or too much.
 
     Args:
         names: names of the columns.
@@ -41,6 +41,8 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
     """
     spreads = (values.amax(0) - values.amin(0)).tolist()
     for name, spread, is_squared in zip(names, spreads, squared, strict=True):
+        if not math.isfinite(spread):
+            raise LabError(f"column {name!r}: not all of its numbers are finite")
         least, most = (1 / LIMIT, LIMIT) if is_squared else (SMALLEST, math.inf)
         if spread and not least <= spread <= most:
             power = math.floor(math.log10(spread))

@@ -11,7 +11,7 @@ from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs.base import encode_lines
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
-from attention_lab.data.reading.ragged import RaggedVectors
+from attention_lab.data.reading.ragged import RaggedVectors, check_vectors
 from attention_lab.data.reading.series_files import parse_steps
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.errors import LabError
@@ -33,12 +33,16 @@ class SeriesCodec(ClassificationCodec):
     def of(
         cls, labels: Sequence[str], train: Sequence[Tensor], length: int, *, standardize: bool = True
     ) -> Self:
-        """The codec of the series [L, d] in float64 of the training split; a constant is only shifted.
+        """The codec of the series [L, d] of the training split; a constant is only shifted.
 
         Raises:
-            LabError: the numbers of a variable are too small or too large for float32.
+            LabError: there are no steps, they have different d, or the numbers of a variable are not finite,
+                or too small or too large for float32.
         """
-        steps = torch.cat(list(train))
+        check_vectors(train, "SeriesCodec.of")
+        if not any(map(len, train)):
+            raise LabError("SeriesCodec.of needs at least one step")
+        steps = torch.cat(list(train)).double()
         features = steps.shape[1]
         mean, deviation = moments(steps) if standardize else (torch.zeros(features), torch.ones(features))
         check_spreads(_names(features), steps, squared=[not standardize] * features)
@@ -68,7 +72,7 @@ class SeriesCodec(ClassificationCodec):
         return ClassificationBatch(vectors[every], vectors.lengths, torch.full([len(rows)], -1))
 
     def standardize(self, steps: Tensor) -> Tensor:
-        """Standardised steps [L, d] in float32, of `steps` in float64.
+        """Standardised steps [L, d] in float32.
 
         Raises:
             LabError: there are too many steps, they have another d, or a number is too large in these units.
@@ -81,6 +85,7 @@ class SeriesCodec(ClassificationCodec):
             )
         if length > self.length:
             raise LabError(f"{length:,} steps, but the model reads at most {self.length:,} (data.max_length)")
+        steps = steps.double()  # in whole numbers, the mean would be truncated
         scaled = (steps - steps.new_tensor(self.mean)) / steps.new_tensor(self.deviation)
         check_sizes(_names(features), steps, scaled)
         return scaled.float()
