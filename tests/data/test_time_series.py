@@ -147,6 +147,7 @@ def test_examples_of_several_files_and_a_long_series_are_pointed_out(tmp_path: P
         {"mean": [0.0]},
         {"deviation": []},
         {"deviation": [1.0, 0.0]},
+        {"deviation": [1.0, -1.0]},
         {"features": None},
         {"labels": ["a", "a"]},
         {"answers": 2},

@@ -58,10 +58,10 @@ class SeriesCodec(ClassificationCodec):
         if not self.features or {len(self.mean), len(self.deviation)} != {self.features}:
             found = f"{len(self.mean)} and {len(self.deviation)}"
             return f"needs a mean and a deviation for each of {self.features or 0} variables, but has {found}"
-        if 0 in self.deviation:
-            return "has a deviation of 0"
+        if min(self.deviation) <= 0:
+            return "has a deviation that is not above 0"
         if self.answers != 1:
-            return "has several answers, but a time series has one label"
+            return f"has {self.answers} answers, but a time series has one label"
         return super().problem()
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
