@@ -197,8 +197,7 @@ class Labelled(ClassificationData):
 
     def _make_codec(self, rows: Splits[list[Row]]) -> ClassificationCodec:
         everything = [row for split in rows for row in split]
-        # A single file has one set of labels, however it is split.
-        known = rows.train if self.files.file is None else everything
+        known = self.files.known(rows)
         labels = distinct_labels([row.first.strip() for row in known], known[0].place)
         longest = max(len(self.notation.tokens(row.second)) for row in everything)
         tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))

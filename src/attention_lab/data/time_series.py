@@ -58,11 +58,9 @@ class TimeSeries(ClassificationData):
         return rows.map(split)
 
     def _make_codec(self, rows: Splits[list[LabelledSeries]]) -> SeriesCodec:
-        everything = list(chain(*rows))
-        # A single file has one set of labels, however it is split.
-        known = rows.train if self.files.file is None else everything
+        known = self.files.known(rows)
         labels = distinct_labels([row.label for row in known], known[0].place)
-        longest = self.files.max_length or max(len(row.steps) for row in everything)
+        longest = self.files.max_length or max(len(row.steps) for row in chain(*rows))
         train = [torch.from_numpy(row.steps) for row in rows.train]
         with blame(self.files.names.train):
             return SeriesCodec.of(labels, train, longest, standardize=self.files.standardize)

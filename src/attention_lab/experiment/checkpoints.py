@@ -36,7 +36,8 @@ def load(
 
     Several checkpoints of sequence-to-sequence models with the same symbols become one `Ensemble`. Its
     options, such as the number of beams, are those of the first one's task. If only some of the models write
-    from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
+    from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not. A warning
+    names weights that are NaN or infinite, as diverged training leaves them.
 
     For example:
 
@@ -48,8 +49,6 @@ def load(
         adapt: a function that changes the checkpoint's configuration of model, task and data.
         allow: packages besides this one whose classes the checkpoint may name, such as `["my_package"]`.
             They are imported, and their classes called with the checkpoint's options.
-
-    It warns of weights that are NaN or infinite, as diverged training leaves them.
 
     Raises:
         LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined.

@@ -49,10 +49,14 @@ def test_an_archive_has_the_variables_one_after_the_other(tmp_path: Path) -> Non
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5))
 def test_every_number_is_read_as_it_was_written(steps: list[tuple[float, float]]) -> None:
     text = ";".join(f"{a!r} {b!r}" for a, b in steps)
-    assert parse_steps(text).tolist() == parse_steps(text, 2).tolist() == [list(step) for step in steps]
+    assert (
+        parse_steps(text).tolist()
+        == parse_steps(text, one_each=False).tolist()
+        == [list(step) for step in steps]
+    )
     one = [a for a, _ in steps]
     for separator in (" ", ",", "\t", ";", " ; ", ", "):
-        assert parse_steps(separator.join(map(repr, one)), 1).tolist() == [[a] for a in one]
+        assert parse_steps(separator.join(map(repr, one)), one_each=True).tolist() == [[a] for a in one]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_a_line_with_semicolons_is_read_as_in_a_file_even_if_a_step_has_one_numb
     text: str, reason: str
 ) -> None:
     with pytest.raises(LabError, match=reason):
-        parse_steps(text, 1)
+        parse_steps(text, one_each=True)
 
 
 def test_a_series_of_very_many_characters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

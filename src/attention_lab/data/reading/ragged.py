@@ -71,7 +71,7 @@ class RaggedVectors(RaggedRows):
     """
 
     def __init__(self, rows: Sequence[Tensor]) -> None:
-        check_vectors(rows, "RaggedVectors")
+        check_sequences(rows, "RaggedVectors")
         padding = torch.zeros(1, rows[0].shape[1] if len(rows) else 0)
         super().__init__(torch.cat([*(row.float() for row in rows), padding]), [len(row) for row in rows])
 
@@ -81,9 +81,9 @@ class RaggedVectors(RaggedRows):
         return self._values.shape[1]
 
 
-def check_vectors(rows: Sequence[Tensor], name: str) -> None:
+def check_sequences(rows: Sequence[Tensor], name: str) -> None:
     """Raise LabError, naming what needs them, unless all rows are tensors [L, d] with the same d."""
-    shapes = [list(row.shape) if isinstance(row, Tensor) else kind_of(row) for row in rows]
-    for shape in shapes:
-        if len(shape) != 2 or shape[1] != shapes[0][1]:
-            raise LabError(f"{name} needs tensors [L, d] with the same d, not {shape}")
+    for row in rows:
+        found = list(row.shape) if isinstance(row, Tensor) else kind_of(row)
+        if not isinstance(row, Tensor) or row.dim() != 2 or row.shape[1] != rows[0].shape[1]:
+            raise LabError(f"{name} needs tensors [L, d] with the same d, not {found}")

@@ -58,7 +58,7 @@ def read_series(path: str) -> list[LabelledSeries]:
     """
     text = read_rows(path, COLUMNS)
     lines = ((f"{path}:{number}", line) for number, line in enumerate(text.split("\n"), start=1))
-    rows = list(_archived(lines) if path.endswith(".ts") else _labelled(lines, ";" in text))
+    rows = list(_archived(lines) if path.endswith(".ts") else _labelled(lines, one_each=";" not in text))
     if not rows:
         raise LabError(f"{path}: there are no series; in a .ts file, they are below the line @data")
     first, width = rows[0].place, rows[0].steps.shape[1]
@@ -71,12 +71,12 @@ def read_series(path: str) -> list[LabelledSeries]:
     return rows
 
 
-def parse_steps(text: str, width: int | None = None) -> Numbers:
+def parse_steps(text: str, *, one_each: bool = False) -> Numbers:
     """The steps of a series [L, d]: separated by semicolons, with commas or white space between numbers.
 
     Args:
         text: the series.
-        width: how many numbers a step has, if known; if it is 1, the series needs no semicolons.
+        one_each: whether each number is a step if there are no semicolons, instead of all of them one step.
 
     Raises:
         LabError: a number is missing or not finite, or a step has more or fewer of them than the first.
@@ -84,19 +84,19 @@ def parse_steps(text: str, width: int | None = None) -> Numbers:
     ends = text.strip(" ")
     if ends[:1] == "\t" or ends[-1:] == "\t":
         raise LabError("a number is missing: the series begins or ends with a tab")
-    if width == 1 and ";" not in text:
+    if one_each and ";" not in text:
         return _matrix([text], "step").T
     return _matrix(text.strip().removesuffix(";").split(";"), "step")
 
 
-def _labelled(lines: Iterable[tuple[str, str]], semicolons: bool) -> Iterator[LabelledSeries]:
-    """The series in lines of `label<TAB>series`, whose steps are or are not separated by semicolons."""
+def _labelled(lines: Iterable[tuple[str, str]], *, one_each: bool) -> Iterator[LabelledSeries]:
+    """The series in lines of `label<TAB>series`; for `one_each` see `parse_steps`."""
     for place, line in lines:
         label, _, series = line.partition("\t")
         if not label.strip() or not series.strip():
             raise LabError(f"{place}: a line is label<TAB>series, such as walk<TAB>0.5 1.2 0.9")
         with blame(place):
-            steps = parse_steps(series, None if semicolons else 1)
+            steps = parse_steps(series, one_each=one_each)
         yield LabelledSeries(place, label.strip(), steps)
 
 

@@ -28,6 +28,31 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
     return mean, deviation.masked_fill(constant, 1.0)
 
 
+def fit_scale(
+    names: Sequence[str], values: Tensor, squared: Sequence[bool], standardize: bool
+) -> tuple[list[float], list[float]]:
+    """The mean and the deviation [d] by which to scale columns like those of `values`; 0 and 1 to keep them.
+
+    Raises:
+        LabError: `check_spreads` fails.
+    """
+    check_spreads(names, values, squared)
+    columns = values.shape[1]
+    mean, deviation = moments(values) if standardize else (torch.zeros(columns), torch.ones(columns))
+    return mean.tolist(), deviation.tolist()
+
+
+def scale(names: Sequence[str], values: Tensor, mean: Sequence[float], deviation: Sequence[float]) -> Tensor:
+    """`(value - mean) / deviation` for each column of `values` [N, d] in float64.
+
+    Raises:
+        LabError: `check_sizes` fails.
+    """
+    scaled = (values - values.new_tensor(mean)) / values.new_tensor(deviation)
+    check_sizes(names, values, scaled)
+    return scaled
+
+
 def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool]) -> None:
     """Reject columns of `values` [N, d] whose numbers are not finite, or differ by too little or too much.
 

@@ -140,6 +140,10 @@ class ColumnsSpec(FileSpec):
 
         return self.gather(rows_of, lambda rows: self.divided(rows, key))
 
+    def known(self, rows: Splits[list[R]]) -> list[R]:
+        """The rows whose labels a model knows: a single file has one set of labels, however it is split."""
+        return rows.train if self.file is None else [row for split in rows for row in split]
+
     def divided(self, rows: list[R], key: Callable[[R], Hashable]) -> Splits[list[R]]:
         """The rows of `file`, split at random; those with equal `key` stay together.
 

@@ -271,29 +271,27 @@ def _longest(model: nn.Module) -> int | None:
 
 def _sequences(embedding: nn.Module, batch: int, length: int) -> tuple[Tensor, Tensor]:
     """Random symbols or vectors for an embedding, and their lengths; the first is `length` itself."""
-    generator = torch.Generator().manual_seed(batch + 1000 * length)
-    lengths = _lengths(batch, length, generator)
     if isinstance(embedding, nn.Linear):
-        return torch.rand(batch, length, embedding.in_features, generator=generator), lengths
-    vocabulary = max(len(part) for part in embedding.parameters())
-    return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths
+        return _random(batch, length, features=embedding.in_features)
+    return _random(batch, length, vocabulary=max(len(part) for part in embedding.parameters()))
 
 
 def _as_in_data(sizes: ClassificationSizes, batch: int, length: int) -> tuple[Tensor, Tensor]:
     """Random symbols or vectors and their lengths as in `_sequences`, with as many vectors as in the data."""
-    length = max(length, sizes.answers)
-    generator = torch.Generator().manual_seed(batch + 1000 * length)
+    length, shortest = max(length, sizes.answers), sizes.answers
     if sizes.features is not None and not sizes.variable_length:  # a model may rely on their number
-        vectors = torch.rand(batch, sizes.length, sizes.features, generator=generator)
-        return vectors, torch.full([batch], sizes.length)
-    lengths = _lengths(batch, length, generator, sizes.answers)
-    if sizes.features is not None:
-        return torch.rand(batch, length, sizes.features, generator=generator), lengths
-    assert sizes.vocabulary is not None
-    return torch.randint(UNK, sizes.vocabulary, (batch, length), generator=generator), lengths
+        length = shortest = sizes.length
+    return _random(batch, length, shortest, features=sizes.features, vocabulary=sizes.vocabulary)
 
 
-def _lengths(batch: int, length: int, generator: torch.Generator, shortest: int = 1) -> Tensor:
+def _random(
+    batch: int, length: int, shortest: int = 1, *, features: int | None = None, vocabulary: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Random vectors of `features` numbers, or symbols, and their lengths; the first is `length` itself."""
+    generator = torch.Generator().manual_seed(batch + 1000 * length)
     lengths = torch.randint(shortest, length + 1, (batch,), generator=generator)
     lengths[0] = length
-    return lengths
+    if features is not None:
+        return torch.rand(batch, length, features, generator=generator), lengths
+    assert vocabulary is not None
+    return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths

@@ -63,15 +63,8 @@ def _one_way(layers: nn.RNNBase, name: str, x: Tensor, start: list[Tensor]) -> t
     )
     step = _step_of(layers)
 
-    def advance(
-        carry: list[Tensor],
-        gates: Tensor,
-        step: Step = step,
-        weight: Tensor = of_state,
-        bias: Tensor | None = state_bias,
-        projection: Tensor | None = projection,
-    ) -> tuple[list[Tensor], Tensor]:
-        hidden, *rest = step(carry, gates, F.linear(carry[0], weight, bias))
+    def advance(carry: list[Tensor], gates: Tensor) -> tuple[list[Tensor], Tensor]:
+        hidden, *rest = step(carry, gates, F.linear(carry[0], of_state, state_bias))
         if projection is not None:
             hidden = F.linear(hidden, projection)
         return [hidden, *rest], hidden.clone()  # a scan may not return one tensor twice

@@ -11,7 +11,7 @@ from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
 from attention_lab.data.reading.files import parse_number
-from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
+from attention_lab.data.reading.standardizing import fit_scale, scale
 from attention_lab.errors import LabError
 
 
@@ -32,13 +32,9 @@ class RegressionCodec(BaseCodec):
         Raises:
             LabError: the numbers of a column are too small or too large for float32.
         """
-        mean, deviation = torch.zeros(train.shape[1]), torch.ones(train.shape[1])
-        if standardize:
-            mean, deviation = moments(train)
-        names = [*inputs, target]
         # Errors are reported in the units of the data, even if the target is standardised.
-        check_spreads(names, train, squared=[not standardize] * len(inputs) + [True])
-        return cls(list(inputs), target, mean.tolist(), deviation.tolist())
+        squared = [not standardize] * len(inputs) + [True]
+        return cls(list(inputs), target, *fit_scale([*inputs, target], train, squared, standardize))
 
     def problem(self) -> str:
         """See `BaseCodec`."""
@@ -56,8 +52,7 @@ class RegressionCodec(BaseCodec):
         Raises:
             LabError: a number is too large, in these units, for float32.
         """
-        scaled = (values - values.new_tensor(self.mean)) / values.new_tensor(self.deviation)
-        check_sizes([*self.inputs, self.target], values, scaled)
+        scaled = scale([*self.inputs, self.target], values, self.mean, self.deviation)
         return scaled[:, :-1].float(), scaled[:, -1:].float()
 
     def restore_inputs(self, inputs: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs.base import encode_lines
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
-from attention_lab.data.reading.ragged import RaggedVectors, check_vectors
+from attention_lab.data.reading.ragged import RaggedVectors, check_sequences
 from attention_lab.data.reading.series_files import parse_steps
-from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
+from attention_lab.data.reading.standardizing import fit_scale, scale
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
@@ -39,14 +39,13 @@ class SeriesCodec(ClassificationCodec):
             LabError: there are no steps, they have different d, or the numbers of a variable are not finite,
                 or too small or too large for float32.
         """
-        check_vectors(train, "SeriesCodec.of")
+        check_sequences(train, "SeriesCodec.of")
         if not any(map(len, train)):
             raise LabError("SeriesCodec.of needs at least one step")
         steps = torch.cat(list(train)).double()
         features = steps.shape[1]
-        mean, deviation = moments(steps) if standardize else (torch.zeros(features), torch.ones(features))
-        check_spreads(_names(features), steps, squared=[not standardize] * features)
-        return cls(list(labels), length, features=features, mean=mean.tolist(), deviation=deviation.tolist())
+        mean, deviation = fit_scale(_names(features), steps, [not standardize] * features, standardize)
+        return cls(list(labels), length, features=features, mean=mean, deviation=deviation)
 
     @property
     def sizes(self) -> ClassificationSizes:
@@ -86,9 +85,7 @@ class SeriesCodec(ClassificationCodec):
         if length > self.length:
             raise LabError(f"{length:,} steps, but the model reads at most {self.length:,} (data.max_length)")
         steps = steps.double()  # in whole numbers, the mean would be truncated
-        scaled = (steps - steps.new_tensor(self.mean)) / steps.new_tensor(self.deviation)
-        check_sizes(_names(features), steps, scaled)
-        return scaled.float()
+        return scale(_names(features), steps, self.mean, self.deviation).float()
 
     def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
         """The number of each of the `length` steps of one example, from 1."""
@@ -99,7 +96,7 @@ class SeriesCodec(ClassificationCodec):
         return f"{counted(length, 'step')} of {counted(inputs.shape[1], 'number')}"
 
     def _series(self, line: str) -> Tensor:
-        return self.standardize(torch.from_numpy(parse_steps(line, self.features)))
+        return self.standardize(torch.from_numpy(parse_steps(line, one_each=self.features == 1)))
 
 
 def _names(features: int) -> list[str]:
