@@ -16,6 +16,7 @@ from hydra.errors import HydraException
         ("--info config ~hydra.run.dir", "merging override ~hydra.run.dir: "),
         ("~task.beam_size=3", "Could not delete from config. The value of 'task.beam_size' is 1 and not 3."),
         ("hydra/sweeper=nosuch", "In 'hydra/config': Could not find 'hydra/sweeper/nosuch' Available"),
+        ("-m model=multihead,nw task.n_best=2", "there is no option task.n_best with some of the choices of"),
         ("sweep=optuna sweep.sampler.seed=x", "in call to target 'optuna.samplers._tpe.sampler.TPESampler'"),
         ("sweep=optuna hydra.sweep.dir=${oc.decode:null}", "hydra.sweep.dir: While dereferencing "),
         ("-m hydra.sweeper.max_batch_size=${run_name:}", "hydra.sweeper.max_batch_size: While deref"),

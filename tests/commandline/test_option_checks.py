@@ -44,6 +44,7 @@ def _check_line(done, part: str) -> None:
             "for a class of your own, add data._target_=my_package.data.Mine to one",
         ),
         ("model=./seq2seqq", "model=./seq2seqq is unknown (did you mean seq2seq?): choose cnn, "),
+        ("data=my.ts", "such as model=multihead data=time_series data.file=my.ts"),
         (f"data={'b' * 300}.tsv", "there is no file bbb"),  # longer than a file's name can be
         (
             "model=nw data.file=a",
@@ -203,8 +204,9 @@ def test_arguments(arguments: str, message: str, command) -> None:
         ),
         ("model=lm beam=5", "beam; choose model=seq2seq, transformer or image2seq for task.beam_size"),
         (
-            "model=cnn task.n_best=5",
-            "task.n_best; choose model=seq2seq, transformer or image2seq for it; task has label_smoothing",
+            "model=cnn task.beam_size=5",
+            "task.beam_size; choose model=seq2seq, transformer or image2seq for it; "
+            "task has label_smoothing, n_best",
         ),
         ("monitor.foo=3", "monitor.foo: monitor has metric, mode"),
         ("model.hiden_size=3", "model.hiden_size; did you mean model.hidden_size?"),

@@ -46,6 +46,10 @@ def test_a_model_learns_which_way_a_point_turns(command, tmp_path: Path) -> None
     (tmp_path / "inputs.txt").write_text("\n".join(series))
     predicted = command("stage=predict", f"ckpt_path={fitted.folder}", f"inputs={tmp_path}/inputs.txt")
     assert [line.split("\t")[-1] for line in predicted.out.splitlines()[:60]] == outputs
+    best = command("stage=predict", f"ckpt_path={fitted.folder}", f"inputs=['{series[0]}']", "task.n_best=2")
+    [(first, one), (second, two)] = model.predict_n_best(series[:1], 2)[0]
+    expected = [f"1\t{one:.4f}\t{first}", f"2\t{two:.4f}\t{second}"]
+    assert best.out.splitlines()[:2] == [f"{series[0]}\t{row}" for row in expected]
     observed = model.observe(series[:2])
     steps = [text.count(";") + 1 for text in series[:2]]
     for one, count in zip(observed, steps, strict=True):

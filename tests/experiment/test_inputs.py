@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from attention_lab.commandline.overrides import parse_override
 from attention_lab.errors import LabError, LineError
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 
@@ -55,8 +56,9 @@ def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None
         raise LabError("line 2: another")
 
 
-def test_a_missing_file_may_be_meant_as_an_input() -> None:
-    with pytest.raises(
-        LabError, match=r"No such file .*; to predict for a single input, write 'inputs=\[twenty-one\]'$"
-    ):
-        read_inputs("twenty-one")
+@pytest.mark.parametrize(("given", "written"), [("twenty-one", "twenty-one"), ("1 2; 3 4", '"1 2; 3 4"')])
+def test_a_missing_file_may_be_meant_as_an_input(given: str, written: str) -> None:
+    with pytest.raises(LabError, match=r"No such file .*; to predict for a single input, write ") as raised:
+        read_inputs(given)
+    assert str(raised.value).endswith(f"'inputs=[{written}]'")
+    assert parse_override(f"inputs=[{written}]").value() == [given]

@@ -43,8 +43,8 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
         "a" * 5000: r"aaa\.\.\.'\]\)$",
         (3,): rf"^{method}: input 1 is of the type int, not a text",
         ("a", None): rf"^{method}: input 2 is of the type NoneType, not a text",
-        b"cab": "not of the type bytes$",
-        7: "not of the type int$",
+        b"cab": "not a value of the type bytes$",
+        7: "not a value of the type int$",
     }.items():
         with pytest.raises(LabError, match=said):
             call(given)

@@ -34,7 +34,7 @@ REQUIRED_EXTRAS = {
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 """The package that a choice needs, and the extra that installs it."""
-DATA_FILES = (".csv", ".tsv", ".txt", ".gz")
+DATA_FILES = (".csv", ".tsv", ".ts", ".txt", ".gz")
 """How the names of data files end."""
 WITH_CLASSES = ("model", "data", "optimizer", *MECHANISM)
 """Groups whose choices each have a class, `_target_`."""
@@ -164,10 +164,8 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             check_installed(group, choice)
             read_choice(file)
         elif group == "data" and (is_file(choice) or choice.endswith(DATA_FILES)):
-            model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
-            example = OWN_FILES.get(model, "data=pairs data.file={0}").format(choice)
             found = f"data={choice} is a file" if is_file(choice) else f"there is no file {choice}"
-            raise LabError(f"{found}: choose the kind of data, such as {example}")
+            raise LabError(f"{found}: choose the kind of data, such as {_own_data(choice, given)}")
         elif group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):
             raise LabError(
                 f"{group}={choice} is unknown: choose {known}; "
@@ -177,6 +175,14 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
             meant = _meant(group, choice, folders)
             hint = f" (did you mean {meant}?)" if meant else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {known}")
+
+
+def _own_data(file: str, given: Sequence[str]) -> str:
+    """What to write for the user's own file, with the model that is given."""
+    if file.endswith(".ts"):  # no other data has such files
+        return f"model=multihead data=time_series data.file={file}"
+    model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
+    return OWN_FILES.get(model, "data=pairs data.file={0}").format(file)
 
 
 def _check_one_class(group: str, override: Override, conf: Path) -> None:

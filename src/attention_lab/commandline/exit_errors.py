@@ -1,6 +1,7 @@
 """End the program with one line instead of a traceback."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,12 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, LabError):
         return " ".join(str(error).splitlines())  # a line feed in it is part of a name
     if isinstance(error, HydraException):
+        if override := re.match(r"Could not override '([^']+)'", str(error)):
+            # Only the first choice is known when options are checked; see `option_checks`.
+            return (
+                f"there is no option {override[1]} with some of the choices of this sweep: leave it out, or "
+                "sweep only choices that have it"
+            )
         if error.__cause__ is None:
             return one_line(error).removeprefix("Error: ")
         return f"{first_line(error).removeprefix('Error ').removesuffix(':')}: {first_line(error.__cause__)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
-from attention_lab.commandline.overrides import as_text, list_items, split_override
+from attention_lab.commandline.overrides import as_text, list_items, quote, split_override
 from attention_lab.data.reading.files import LARGEST_FILE, decode_text, read_text
 from attention_lab.errors import LabError, LineError
 from attention_lab.files.regular_files import is_there, read_up_to
@@ -101,7 +101,8 @@ def _read_file(path: str) -> str:
     except LabError as error:
         if is_there(path):
             raise
-        raise LabError(f"{error}; to predict for a single input, write 'inputs=[{path}]'") from None
+        single = path if re.fullmatch(r"[\w.-]+", path) else quote(path)
+        raise LabError(f"{error}; to predict for a single input, write 'inputs=[{single}]'") from None
 
 
 def _read_stream(name: str, stream: re.Match[str]) -> str:

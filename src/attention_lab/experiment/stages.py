@@ -56,6 +56,7 @@ from attention_lab.models import Ensemble
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task, Transduction
+from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ESCAPES
 
@@ -193,7 +194,7 @@ def prediction_table(trained: TrainedModel[Task], lines: list[str], readable: di
 
     Lines that are not in `readable` have empty cells. No text in the table controls a terminal.
     """
-    n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
+    n = trained.task.n_best if isinstance(trained.task, Transduction | LabelPrediction) else 1
     texts = list(readable.values())
     if n == 1:
         found = ([output.translate(ESCAPES)] for output in trained.predict(texts))

@@ -100,39 +100,43 @@ class TrainedModel(Generic[TaskT]):
         shown = (f"  {name:<{width}}  {one_line(text)}" for name, text in lines.items() if text)
         return "\n".join(["TrainedModel", *shown])
 
-    def predict(self, lines: Sequence[str]) -> list[str]:
+    def predict(self, lines: Sequence[Any]) -> list[str]:
         """The model's output for each input, as text.
 
         Args:
-            lines: the inputs: `["attention"]`. A single string is rejected: it would be read letter by
-                letter.
+            lines: the inputs: `["attention"]`. If the model reads numbers, an input may also be an array: a
+                series [L, d], or [L] if it has a single variable; a sequence of vectors [L, d]; or a row [d]
+                of a table. A single string or array is rejected.
 
         Raises:
-            LabError: `lines` is not a list of strings, the model cannot read one of them, or the outputs are
-                very much longer than `lines`.
+            LabError: `lines` is not a list of such inputs, the model cannot read one of them, or the outputs
+                are very much longer than `lines`.
         """
-        self._check_lines(lines, "predict")
+        lines = self._lines(lines, "predict")
         return self._outputs(lines, self.task.answer)
 
-    def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
+    def predict_n_best(self, lines: Sequence[Any], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
-        A score is the logarithm of the output's probability, divided by the length penalty. With
-        `task.ctc_rescoring` it is that of `decoding.rescoring`; for models of both directions, it is a
-        weighted mean.
+        A score is the logarithm of the output's probability; for sequences, it is divided by the length
+        penalty. With `task.ctc_rescoring` it is that of `decoding.rescoring`; for models of both directions,
+        it is a weighted mean.
 
         Raises:
-            LabError: it is not a sequence-to-sequence model, n is not a whole number from 1 to 1000, or an
-                input cannot be read.
+            LabError: it is not a classifier or a sequence-to-sequence model, n is not a whole number from 1
+                to 1000, or an input cannot be read.
         """
-        self._check_lines(lines, "predict_n_best")
-        task: object = self.task
-        if not isinstance(task, SequenceGeneration):
-            raise LabError("several outputs for an input need a sequence-to-sequence model")
+        lines = self._lines(lines, "predict_n_best")
+        answers = getattr(self.task, "n_best_answers", None)
+        if answers is None:
+            raise LabError(
+                "several outputs for an input need a classifier or a sequence-to-sequence model, not "
+                f"{type(self.task).__name__}"
+            )
         given: object = n
         if not isinstance(given, Integral) or not 1 <= n <= MOST_OUTPUTS:
             raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST_OUTPUTS}, got {n!r}")
-        return self._outputs(lines, lambda batch: task.n_best_answers(batch, n), n)
+        return self._outputs(lines, lambda batch: answers(batch, n), n)
 
     def _outputs(
         self, lines: Sequence[str], answer: Callable[[Any], list[OutputT]], n: int = 1
@@ -181,7 +185,7 @@ class TrainedModel(Generic[TaskT]):
         Raises:
             LabError: an input that is not empty cannot be read.
         """
-        self._check_lines(lines, "unseen_symbols")
+        lines = self._lines(lines, "unseen_symbols")
         tokenizer = _input_tokenizer(self.codec)
         if tokenizer is None:
             return ""
@@ -189,9 +193,9 @@ class TrainedModel(Generic[TaskT]):
         terms = Terms(examples=f"{unit}s")
         return unseen_symbols(sequences, tokenizer.vocabulary, source or "the inputs", terms, unit)
 
-    def observe(self, lines: Sequence[str]) -> list[Observation]:
+    def observe(self, lines: Sequence[Any]) -> list[Observation]:
         """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
-        self._check_lines(lines, "observe")
+        lines = self._lines(lines, "observe")
         if isinstance(self.codec, RegressionCodec | NodeCodec):  # all inputs are one observation
             return self.task.observe(self._moved(self.codec.encode(lines))) if lines else []
         batches = self._batches(self.codec, lines, most=OBSERVED)
@@ -227,16 +231,28 @@ class TrainedModel(Generic[TaskT]):
 
         return export(self.model, self.codec, path)
 
-    def _check_lines(self, lines: Sequence[str], method: str) -> None:
-        """Raise LabError unless `lines` is a list of texts, with tabs only if sources may have them."""
-        _check_texts(lines, method)
+    def _lines(self, inputs: Sequence[Any], method: str) -> list[str]:
+        """The inputs as lines of text.
+
+        Raises:
+            LabError: they are not a list, one of them is no text and no array that the model reads, or it has
+                a tab although sources have none.
+        """
+        _check_list(inputs, method)
+        lines = []
+        for number, one in enumerate(inputs, start=1):
+            try:
+                lines.append(self.codec.as_line(one))
+            except LabError as error:
+                raise LabError(f"{method}: input {number} {error}") from None
         if not isinstance(self.codec, TransductionCodec) or self.reads_columns:
-            return
+            return lines
         if "\t" in self.codec.source.vocabulary.symbols:
-            return
+            return lines
         for number, line in enumerate(lines, start=1):
             if "\t" in line and line.strip():
                 raise LineError(number, "contains a tab; give only the source")
+        return lines
 
 
 def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
@@ -254,20 +270,16 @@ def _input_tokenizer(codec: Codec) -> Tokenizer | None:
     return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
 
 
-def _check_texts(lines: object, method: str) -> None:
-    """Raise LabError unless `lines` is a list of strings."""
-    if isinstance(lines, str):
-        short = lines if len(lines) <= _SHOWN else f"{lines[:_SHOWN]}..."
+def _check_list(inputs: object, method: str) -> None:
+    """Raise LabError unless `inputs` is a list."""
+    if isinstance(inputs, str):
+        short = inputs if len(inputs) <= _SHOWN else f"{inputs[:_SHOWN]}..."
         raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
-    if not isinstance(lines, Sequence) or isinstance(lines, bytes):
-        raise LabError(f"{method} takes a list of texts, such as ['attention'], not {_kind(lines)}")
-    for number, line in enumerate(lines, start=1):
-        if not isinstance(line, str):
-            raise LabError(f"{method}: input {number} is {_kind(line)}, not a text, such as 'attention'")
-
-
-def _kind(value: object) -> str:
-    return f"of the type {type(value).__name__}"
+    if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
+        kind = type(inputs).__name__
+        raise LabError(
+            f"{method} takes a list of inputs, such as {method}([one, two]), not a value of the type {kind}"
+        )
 
 
 def _symbols(codec: Codec) -> dict[str, str]:

@@ -13,6 +13,7 @@ from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec, NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.errors import LabError
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
@@ -34,6 +35,7 @@ class LabelPrediction(Task):
         model: the classifier.
         codec: converts text to tensors and back.
         label_smoothing: share of the target spread over all classes in training (1512.00567).
+        n_best: number of labels for each input in prediction, with scores.
         options: see `Task`.
     """
 
@@ -46,11 +48,12 @@ class LabelPrediction(Task):
         codec: ClassificationCodec | NodeCodec,
         *,
         label_smoothing: float = 0.0,
+        n_best: int = 1,
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
         check_label_smoothing(label_smoothing)
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.n_best = label_smoothing, n_best
         self.accuracy = nn.ModuleDict(
             {
                 split: MulticlassAccuracy(len(codec.labels), average="micro")
@@ -128,6 +131,23 @@ class LabelPrediction(Task):
         classes = self.logits(batch).argmax(-1)
         TextLimit().count(self.codec.labels, classes)
         return [self.codec.decode(label) for label in classes.tolist()]
+
+    @torch.no_grad()
+    def n_best_answers(self, batch: Any, n: int) -> list[list[tuple[str, float]]]:
+        """The n most likely labels of each example, or all of them, each with log p(label | example).
+
+        Raises:
+            LabError: the model answers at several positions, or the labels are too long to be made into text.
+        """
+        logits = self.logits(batch)
+        if logits.dim() > 2:
+            raise LabError(
+                f"the model gives {logits.shape[1]} labels for an input: several outputs with scores need one"
+            )
+        scores, classes = logits.double().log_softmax(-1).topk(min(n, logits.shape[-1]))
+        TextLimit().count(self.codec.labels, classes)
+        names = [[self.codec.decode(label) for label in row] for row in classes.tolist()]
+        return [list(zip(*row, strict=True)) for row in zip(names, scores.tolist(), strict=True)]
 
 
 class Classification(LabelPrediction):

@@ -33,7 +33,12 @@ def test_three_files_or_one(tmp_path: Path) -> None:
     [
         ({"train_file": "a"}, "data.validation_file and data.test_file are missing: give all three"),
         ({}, "data.train_file, data.validation_file and data.test_file are missing"),
-        ({"train_file": "a", "test_file": "b"}, "data.validation_file is missing: give all three"),
+        (
+            {"train_file": "a", "test_file": "b"},
+            "data.validation_file is missing: give all three files, or a single data.file to split; "
+            "if you have no validation file, hold out part of the training file with data.file=a, then test "
+            "with stage=test data.test_file=b",
+        ),
         ({"file": "a", "test_file": "b"}, "data.file replaces data.train_file, data.validation_file and"),
     ],
 )

@@ -67,7 +67,13 @@ class FileSpec:
         if missing:
             *first, last = missing
             named = f"{', '.join(first)} and {last} are" if first else f"{last} is"
-            raise LabError(f"{named} missing: give all three files, or a single data.file to split")
+            hint = ""
+            if missing == ["data.validation_file"]:
+                hint = (
+                    f"; if you have no validation file, hold out part of the training file with data.file="
+                    f"{self.train_file}, then test with stage=test data.test_file={self.test_file}"
+                )
+            raise LabError(f"{named} missing: give all three files, or a single data.file to split{hint}")
 
     def check_file(self, path: str) -> None:
         """Raise LabError if a file cannot be read, or does not have the format of this data."""

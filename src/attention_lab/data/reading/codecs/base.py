@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
+import numpy as np
+from torch import Tensor
+
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.vocabulary import Tokenizer
@@ -32,6 +35,12 @@ class BaseCodec:
         tokenizers = {name: Tokenizer.from_state(one) for name, one in kept.items() if isinstance(one, dict)}
         return cls(**kept | tokenizers)
 
+    def as_line(self, given: object) -> str:
+        """An input as the line of text that `encode` reads. Raises LabError if it is not a text."""
+        if not isinstance(given, str):
+            raise LabError(f"is of the type {type(given).__name__}, not a text, such as 'attention'")
+        return given
+
     def problem(self) -> str:
         """Which of its values, each of the right type, do not fit together; empty if all do."""
         return ""
@@ -52,6 +61,28 @@ def check_codec(codec: BaseCodec, name: str) -> None:
             raise LabError(f"{name} of the kind {codec.KIND!r} has invalid values of {field.name} ({kind})")
     if problem := codec.problem():
         raise LabError(f"{name} {problem}")
+
+
+def numbers_line(given: object, between: str = " ") -> str:
+    """An array [d], or rows [L, d], as a line of the same numbers; a text remains as it is.
+
+    Args:
+        given: the array, tensor, list or text.
+        between: what separates rows.
+
+    Raises:
+        LabError: it is anything else.
+    """
+    if isinstance(given, str):
+        return given
+    try:
+        values = given.detach().double().cpu() if isinstance(given, Tensor) else given
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LabError(f"is of the type {type(given).__name__}, not a text or an array of numbers") from None
+    if array.ndim > 2:
+        raise LabError(f"is an array of {array.ndim} dimensions, not [d] or [L, d]")
+    return between.join(" ".join(map(str, row)) for row in np.atleast_2d(array).tolist())
 
 
 def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -> list[T]:

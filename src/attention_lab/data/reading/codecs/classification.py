@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.console_text import counted, printable, quoted
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines, numbers_line
 from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Tokenizer
@@ -50,6 +50,10 @@ class ClassificationCodec(BaseCodec):
             return "has a label twice"
         fits = 1 <= self.answers <= max(1, self.length)
         return "" if fits else f"has {self.answers} answers for {self.length} tokens"
+
+    def as_line(self, given: object) -> str:
+        """See `BaseCodec`; vectors may also be an array [L, d]."""
+        return super().as_line(given) if self.tokenizer else numbers_line(given)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode lines of text, or of `length * features` numbers with commas or spaces; labels are -1."""

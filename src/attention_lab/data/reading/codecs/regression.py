@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import RegressionBatch
-from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines, numbers_line
 from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.standardizing import fit_scale, scale
 from attention_lab.errors import LabError
@@ -69,6 +69,10 @@ class RegressionCodec(BaseCodec):
     def restore_targets(self, targets: Tensor) -> Tensor:
         """Targets or predictions [.., 1] in the units of the data."""
         return targets * self.deviation[-1] + self.mean[-1]
+
+    def as_line(self, given: object) -> str:
+        """See `BaseCodec`; a row may also be an array [d]."""
+        return numbers_line(given)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
         """Encode lines of numbers, one for each input, separated by commas or white space; targets are 0."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.console_text import counted
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs.base import encode_lines
+from attention_lab.data.reading.codecs.base import encode_lines, numbers_line
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
 from attention_lab.data.reading.ragged import RaggedVectors, check_sequences
 from attention_lab.data.reading.series_files import parse_steps
@@ -63,6 +63,10 @@ class SeriesCodec(ClassificationCodec):
             return f"has {self.answers} answers, but a time series has one label"
         return super().problem()
 
+    def as_line(self, given: object) -> str:
+        """See `BaseCodec`; a series may also be an array [L, d], or [L] of a single variable."""
+        return numbers_line(given, "; ")
+
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode lines of numbers; see `parse_steps`. Labels are -1."""
         rows = encode_lines(lines, first, self._series)
@@ -79,9 +83,8 @@ class SeriesCodec(ClassificationCodec):
         length, features = steps.shape
         if features != self.features:
             found = counted(features, "number")
-            raise LabError(
-                f"a step has {found}, but the model reads {self.features}; semicolons separate the steps"
-            )
+            hint = "; semicolons separate the steps" if length == 1 else ""
+            raise LabError(f"a step has {found}, but the model reads {self.features}{hint}")
         if length > self.length:
             raise LabError(f"{length:,} steps, but the model reads at most {self.length:,} (data.max_length)")
         steps = steps.double()  # in whole numbers, the mean would be truncated
