@@ -34,6 +34,15 @@ def test_lines_with_one_number_a_step(tmp_path: Path) -> None:
     assert (second.place, second.label, second.steps.tolist()) == (f"{path}:2", "run", [[7.0], [8.0]])
 
 
+def test_the_padding_of_short_series_in_the_ucr_archive_is_left_out(tmp_path: Path) -> None:
+    rows = read_series(
+        save(tmp_path / "x_TRAIN.tsv", "2\t0.5\t-1.5\tNaN\tNaN\n1\t3\t4\t5\t6\r\n2\t1\tNaN\tnan\tNaN \n")
+    )
+    assert [row.steps.flatten().tolist() for row in rows] == [[0.5, -1.5], [3.0, 4.0, 5.0, 6.0], [1.0]]
+    long = read_series(save(tmp_path / "long.tsv", "a\t1" + "\tNaN" * 1_000_000))
+    assert long[0].steps.tolist() == [[1.0]]
+
+
 def test_lines_with_several_numbers_a_step(tmp_path: Path) -> None:
     rows = read_series(save(tmp_path / "x.tsv", "a\t1 2; 3,4;\nb\t5, 6\n"))
     assert [row.steps.tolist() for row in rows] == [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]]
@@ -67,6 +76,9 @@ def test_every_number_is_read_as_it_was_written(steps: list[tuple[float, float]]
         ("a\t1\n\t2", "2: a line is label<TAB>series"),
         ("label\tseries\na\t1", "1: 'series' should be a finite number, such as 1.5"),
         ("a\t1 2\nb\t1 nan", "2: 'nan' should be a finite number"),
+        ("a\t1\tNaN\t2\tNaN", "1: 'NaN' should be a finite number"),
+        ("a\tNaN\tNaN", "1: 'NaN' should be a finite number"),
+        ("a\t1;2\nb\t1;NaN", "2: 'NaN' should be a finite number"),
         ("a\t1_0", "1: '1_0' should be a finite number"),
         ("a\t1 1e39", "1: '1e39' is too large"),
         ("a\t1,,2", "1: step 1: a number is missing"),

@@ -50,7 +50,7 @@ def read_series(path: str) -> list[LabelledSeries]:
 
     If the name of the file ends in `.ts`, it has the format of the UEA and UCR archives. Otherwise a line is
     `label<TAB>series`, with the series as in `parse_steps`; in a file without semicolons, each number is a
-    step.
+    step, and NaN after the last one is padding, as in the .tsv files of the UCR archive.
 
     Raises:
         LabError: the file cannot be read, a line has another format or too long a label, a number is missing
@@ -96,8 +96,16 @@ def _labelled(lines: Iterable[tuple[str, str]], *, one_each: bool) -> Iterator[L
         if not label.strip() or not series.strip():
             raise LabError(f"{place}: a line is label<TAB>series, such as walk<TAB>0.5 1.2 0.9")
         with blame(place):
-            steps = parse_steps(series, one_each=one_each)
+            steps = parse_steps(_unpadded(series) if one_each else series, one_each=one_each)
         yield LabelledSeries(place, label.strip(), steps)
+
+
+def _unpadded(series: str) -> str:
+    """The series without the NaN with which the UCR archive pads those that are shorter than others."""
+    values = series.split("\t")
+    while len(values) > 1 and values[-1].strip().lower() == "nan":
+        values.pop()
+    return "\t".join(values)
 
 
 def _archived(lines: Iterable[tuple[str, str]]) -> Iterator[LabelledSeries]:
