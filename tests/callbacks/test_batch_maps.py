@@ -257,7 +257,7 @@ def test_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    five, some, uncompiled, classifier, encoder = _blocks()
+    five, some, uncompiled, classifier, encoder, vision = _blocks()
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 4, 8, batch_first=True), 2).eval()
     names: dict[str, Any] = {"model": nn.Sequential(model), "batch": torch.randn(2, 3, 8)}
     exec(five, names)
@@ -273,6 +273,8 @@ def test_the_guide_runs(
         assert [tuple(one.shape) for one in names["weights"].values()] == [(2, 4, 3, 3)] * 2
         exec(classifier, names)
         exec(encoder, {})
+        exec(vision, {})
+    assert re.search(r'"shape": ?\[4, ?17, ?16\]', (tmp_path / "attention.html").read_text())
     events = _events(tmp_path / "logs" / "classifier")
     first = next(tag for tag in events if tag.startswith("example 2/"))
     assert [event.step for event in events[first]] == [0, 2, 4, 6]

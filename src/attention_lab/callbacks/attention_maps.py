@@ -25,6 +25,7 @@ from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tasks.pictures import record_thumbnails, scale_tops
 from attention_lab.tensorboard_plugin.description import readable, readable_names
+from attention_lab.tensorboard_plugin.image_patches import BatchImages, by_head
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
@@ -73,6 +74,11 @@ class AttentionMaps(pl.Callback):
             without a label are padding, and left out.
         every_n_epochs: log `batch` at the end of every n-th epoch of training.
         forward: a function that calls the module in another way, `forward(module, batch)`.
+        images: the images of the examples, `[B, C, H, W]`, `[B, H, W, C]` or `[B, H, W]`. Attention whose
+            keys are their patches is laid over them: in the Attention tab for every query, in the Images tab
+            for the class token (without one, the mean over the patches).
+        patch_size: side of a patch of the images in pixels; by default that of the module's first convolution
+            whose stride is its kernel size.
         name: what an example of `batch` is called in TensorBoard, before its number.
         examples: the largest number of examples.
         every: without a batch, log at every n-th validation.
@@ -80,8 +86,8 @@ class AttentionMaps(pl.Callback):
     Raises:
         LabError: a number is not a whole number of at least 1, labels are not lists of texts, `forward` is
             not a function, or the name cannot be used; or, when training begins, labels fit no attention or
-            leave out padding on the left, there is no `TensorBoardLogger`, or the model is a task of this
-            package, which cannot be called with a batch.
+            leave out padding on the left, no attention has the patches of the images, there is no
+            `TensorBoardLogger`, or the model is a task of this package, which cannot be called with a batch.
     """
 
     def __init__(
@@ -91,6 +97,8 @@ class AttentionMaps(pl.Callback):
         *,
         every_n_epochs: int = 1,
         forward: Forward | None = None,
+        images: Any = None,
+        patch_size: int | None = None,
         name: str = EXAMPLE,
         examples: int = 4,
         every: int = 1,
@@ -105,7 +113,10 @@ class AttentionMaps(pl.Callback):
         if batch is None and name != EXAMPLE:
             raise LabError(f"AttentionMaps: name={name!r} is for a batch of your own: give the batch as well")
         self.name = name
+        if batch is None and images is not None:
+            raise LabError("AttentionMaps: images are for a batch of your own: give the batch as well")
         self.batch, self.labels, self.forward = batch, labels, forward
+        self.images, self.patch_size = images, patch_size
         self.every_n_epochs = every_n_epochs
         self.examples = examples
         self.every = every
@@ -155,11 +166,18 @@ class AttentionMaps(pl.Callback):
         batch = precision.convert_input(move_data_to_device(self.batch, pl_module.device))
         # On the CPU, torch's encoder layers fail under autocast in evaluation mode.
         with precision.forward_context(), torch.autocast("cpu", enabled=False):
-            observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
+            images = self._batch_images(pl_module)
+            observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward, images)
         if trial:
             return
         writer: SummaryWriter = loggers[0].experiment  # type: ignore[attr-defined]
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
+
+    def _batch_images(self, module: pl.LightningModule) -> BatchImages | None:
+        try:
+            return None if self.images is None else BatchImages(self.images, self.patch_size, module)
+        except ValueError as error:
+            raise LabError(f"AttentionMaps: {error}") from None
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the probe batch, on the writing process only and not during the sanity check."""
@@ -193,15 +211,18 @@ class AttentionMaps(pl.Callback):
         step: int,
     ) -> None:
         """Log records for the Attention tab, and their pictures."""
-        for place, top in scale_tops(observations).items():
+        drawn = observations
+        if self.images is not None:  # a picture of every query for each head would take minutes
+            drawn = [one._replace(records=tuple(map(by_head, one.records))) for one in observations]
+        for place, top in scale_tops(drawn).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         names = readable_names(record.module for one in observations for record in one.records)
-        for number, observation in enumerate(observations, start=1):
-            for record in observation.records:
+        for number, (observation, small) in enumerate(zip(observations, drawn, strict=True), start=1):
+            for record, thumbnail in zip(observation.records, small.records, strict=True):
                 place, tag = readable(record.module), f"{self.name} {number}/{names[record.module]}"
                 if writer is not None:
                     write_record(writer, tag, record, step)
-                for name, picture in record_thumbnails(record, self.tops[place]):
+                for name, picture in record_thumbnails(thumbnail, self.tops[place]):
                     for log_picture in pictures:
                         log_picture(f"weights/{tag}{name.removeprefix(place)}", picture, step)
 

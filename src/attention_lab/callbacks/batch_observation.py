@@ -13,13 +13,19 @@ from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
+from attention_lab.tensorboard_plugin.image_patches import BatchImages
 
 Forward = Callable[[Any, Any], Any]
 Labels = Sequence[Sequence[str]]
 
 
 def observe_batch(
-    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None
+    module: nn.Module,
+    batch: Any,
+    labels: Labels | None,
+    examples: int,
+    forward: Forward | None,
+    images: BatchImages | None = None,
 ) -> list[Observation]:
     """Run a module on a batch in evaluation mode, uncompiled, and record the attention of the first examples.
 
@@ -31,9 +37,11 @@ def observe_batch(
         labels: labels of the positions of each example; positions without one are padding and left out.
         examples: the largest number of examples.
         forward: a function that calls the module instead of `call_module`.
+        images: the images of the examples, over which attention to their patches is laid.
 
     Raises:
-        LabError: no attention was recorded, an example has no labels, or its first label would be on padding.
+        LabError: no attention was recorded, an example has no labels, its first label would be on padding, or
+            the images are too few or have no attention to their patches.
     """
     with _evaluating(module), _uncompiled(), torch.no_grad(), recording(module, slice(examples)) as weights:
         (call_module if forward is None else forward)(module, batch)
@@ -50,7 +58,24 @@ def observe_batch(
     if labels is not None:
         _check_lengths(weights, labels)
         _check_padding(weights, labels)
-    return [_observation(weights, example, labels) for example in range(number)]
+    found = [_observation(weights, example, labels) for example in range(number)]
+    return found if images is None else _over_images(found, images, keep_queries=labels is not None)
+
+
+def _over_images(
+    observations: list[Observation], images: BatchImages, *, keep_queries: bool
+) -> list[Observation]:
+    try:
+        found = [
+            one._replace(
+                records=tuple(images.below(number, each, keep_queries=keep_queries) for each in one.records)
+            )
+            for number, one in enumerate(observations)
+        ]
+        images.check_used(record for one in found for record in one.records)
+    except ValueError as error:
+        raise LabError(f"AttentionMaps: {error}") from None
+    return found
 
 
 def _check_lengths(weights: Recording, labels: Labels) -> None:

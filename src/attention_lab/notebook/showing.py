@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.console_text import counted
 from attention_lab.notebook.checks import check_names, check_texts, check_unused, warn_of_lost, whole_numbers
 from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, warn_if_clipped
 from attention_lab.tensorboard_plugin.description import readable_names
+from attention_lab.tensorboard_plugin.image_patches import BatchImages
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 Theme = Literal["auto", "light", "dark"]
@@ -32,6 +34,8 @@ def show(
     names: Sequence[str] | None = None,
     heads: Any = None,
     tokenizer: Any = None,
+    images: Any = None,
+    patch_size: int | None = None,
     title: str = "",
     theme: Theme = "auto",
     height: int | None = None,
@@ -49,6 +53,7 @@ def show(
         attention_lab.show(weights, tokens).save("attention.html")
         attention_lab.show(model, tokenizer("The cat sat.", return_tensors="pt"))  # of transformers
         attention_lab.show(attention_lab.load("best.ckpt"), ["attention"])
+        attention_lab.show(vision_transformer, pixels, images=pixels)  # [examples, channels, height, width]
 
     Args:
         attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as a tensor, array or list; a sequence of
@@ -69,12 +74,17 @@ def show(
         names: modules to show; all by default.
         heads: numbers of the heads to show, counted from 0: a list, array or tensor; all by default.
         tokenizer: a transformers tokenizer, needed if the inputs do not include their tokens.
+        images: the image of each example, `[B, C, H, W]`, `[B, H, W, C]` or `[B, H, W]`. Attention whose keys
+            are its patches, row by row, is laid over it; class tokens and registers before them are left out.
+        patch_size: side of a patch of the images in pixels; for a model, by default that of its first
+            convolution whose stride is its kernel size.
         title: title of the page.
         theme: "light", "dark", or "auto" to follow the system.
         height: height of the view in a notebook, in pixels; by default as much as the weights need.
 
     Raises:
-        ValueError: shapes or labels do not fit each other, or there is nothing to show.
+        ValueError: shapes or labels do not fit each other, no attention has the patches of the images, or
+            there is nothing to show.
         LabError: the height is not a number of at least 1.
     """
     heads = None if heads is None else whole_numbers(heads)
@@ -83,7 +93,7 @@ def show(
     check_texts(title=title, input=input, output=output)
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
-        given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer}
+        given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer, "images": images}
         check_unused(**given, input=input or None, output=output or None)
         runs = {"": _observed(attention, queries, names, heads)}
     elif _is_model(attention):
@@ -97,6 +107,8 @@ def show(
                 "show(weights, ...) takes labels, not a tokenizer: give tokenizer.convert_ids_to_tokens(ids)"
             )
         examples, by_run = labels_of_examples(queries, keys), _by_run(attention)
+        if images is not None:  # which label the keys
+            examples = [one._replace(strict=False) for one in examples]
         modules = dict.fromkeys(module for weights in by_run.values() for module in weights)
         for of_modules in (mask, gold):
             check_names(of_modules if isinstance(of_modules, Mapping) else None, modules)
@@ -107,6 +119,8 @@ def show(
         )
         reason = missing if names is None else "nothing was recorded under these names"
         raise ValueError(f"there is no attention to show: {reason}")
+    if images is not None:
+        runs = _over_images(runs, BatchImages(images, patch_size, attention))
     warn_of_lost(runs)
     return View(runs, title=title, theme=theme, height=height)
 
@@ -166,6 +180,26 @@ def records_of(
                 output=output,
             )
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
+
+
+def _over_images(runs: Runs, images: BatchImages) -> Runs:
+    """The records over the images of their examples; queries keep labels that are not just their numbers."""
+    found = {
+        run: {
+            tag: images.below(
+                _number(tag) - 1,
+                record,
+                keep_queries=list(record.queries) != [*map(str, range(1, len(record.queries) + 1))],
+            )
+            for tag, record in records.items()
+        }
+        for run, records in runs.items()
+    }
+    most = max(_number(tag) for records in found.values() for tag in records)
+    if len(images.pictures) > most:
+        raise ValueError(f"{len(images.pictures)} images for {counted(most, 'example')}: give one for each")
+    images.check_used(record for records in found.values() for record in records.values())
+    return found
 
 
 def _number(tag: str) -> int:

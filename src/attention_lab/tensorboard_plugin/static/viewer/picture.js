@@ -26,10 +26,15 @@ function inkOf(record) {
   return inks.get(record);
 }
 
-/** Lay out one panel: a tile for each query. */
+/** The page of tiles that has a query; the first one if none is chosen. */
+export const pageOf = (query) => Math.floor(Math.max(0, query) / MOST);
+
+/** Lay out one panel: a tile for each query, of the page with the chosen one. */
 export function arrange(scene, panel, box) {
   const picture = inkOf(panel.record);
-  const count = Math.min(panel.record.queries, MOST);
+  const { queries } = panel.record;
+  const first = MOST * Math.min(pageOf(scene.query), Math.floor((queries - 1) / MOST));
+  const count = Math.min(queries, MOST); // room for a full page, so that all pages have tiles of the same size
   let best = null;
   for (let across = 1; across <= Math.max(1, count); across += 1) {
     const wide = (box.width - (across - 1) * GAP) / across;
@@ -41,10 +46,10 @@ export function arrange(scene, panel, box) {
   const zoom = Math.max(best.zoom, Math.min(1, 90 / picture.width)); // legible even if the page must scroll
   const [width, height] = [picture.width * zoom, picture.height * zoom];
   const across = Math.max(1, Math.min(count, Math.floor((box.width + GAP) / (width + GAP))));
-  const tiles = Array.from({ length: count }, (_, query) => ({
-    query,
-    x: box.x + (query % across) * (width + GAP),
-    y: box.y + HEADING + CAPTION + Math.floor(query / across) * (height + CAPTION + 6),
+  const tiles = Array.from({ length: Math.min(count, queries - first) }, (_, at) => ({
+    query: first + at,
+    x: box.x + (at % across) * (width + GAP),
+    y: box.y + HEADING + CAPTION + Math.floor(at / across) * (height + CAPTION + 6),
   }));
   const rows = Math.ceil(count / across);
   return {
@@ -65,8 +70,9 @@ export function arrange(scene, panel, box) {
 export function draw(pen, scene, part) {
   const { panel, tiles, tileWidth, tileHeight, picture } = part;
   const { theme } = scene;
-  const left = panel.record.queries - tiles.length;
-  const title = `${panel.title}${left > 0 ? ` (first ${tiles.length} queries, ${left} left out)` : ""}`;
+  const { queries } = panel.record;
+  const page = `queries ${tiles[0].query + 1} to ${tiles.at(-1).query + 1} of ${queries}; ↓ and ↑ choose one`;
+  const title = `${panel.title}${queries > tiles.length ? ` (${page})` : ""}`;
   pen.text(
     fitted((text) => widthOf(text, 13, 600), title, part.room),
     part.x,
@@ -83,11 +89,7 @@ export function draw(pen, scene, part) {
     const row = panel.record.row(panel.head, query);
     const largest = `max ${short(row.reduce((most, weight) => Math.max(most, Math.abs(weight ?? 0)), 0))}`;
     const room = tileWidth - widthOf(largest, 10.5) - 8;
-    const name = fitted(
-      (text) => widthOf(text, 14, 600),
-      panel.record.query(query),
-      Math.max(room, tileWidth / 3),
-    );
+    const name = fitted((text) => widthOf(text, 14, 600), panel.record.query(query), tileWidth);
     pen.text(name, x, y - 12, { size: 14, weight: 600, fill: theme.ink });
     if (room > widthOf(name, 14, 600))
       pen.text(largest, x + tileWidth, y - 12, { size: 10.5, fill: theme.quiet, align: "right" });

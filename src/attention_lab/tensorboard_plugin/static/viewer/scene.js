@@ -118,6 +118,7 @@ export function buildScene(loaded, state, page) {
     views,
     head,
     heads: first.heads,
+    query: state.query,
     threshold: state.threshold,
     mean: state.tile === "mean",
     part: partOf(first, state),

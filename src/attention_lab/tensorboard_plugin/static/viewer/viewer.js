@@ -12,6 +12,7 @@ import { helpDialog, listen } from "./keyboard.js";
 import { visible } from "./labels.js";
 import { Overview } from "./overview.js";
 import { broughtIntoView, moved, zoomed } from "./part.js";
+import { pageOf } from "./picture.js";
 import { Player } from "./player.js";
 import { Readout } from "./readout.js";
 import { Shelf } from "./source.js";
@@ -265,11 +266,13 @@ class Viewer {
     this.choose({ query: same ? -1 : query, key: same ? -1 : key });
   }
 
-  /** Choose a query, a key or both; the map is not drawn again. */
+  /** Choose a query, a key or both; the map is not drawn again, unless the query is on another page of pictures. */
   choose(cell) {
+    const before = pageOf(this.state.query);
     this.wanted = this.state = { ...this.state, ...cell };
     this.#link();
-    this.#mark();
+    if (this.scene?.view === "picture" && pageOf(this.state.query) !== before) this.#draw();
+    else this.#mark();
   }
 
   #tell(text, quiet = false) {

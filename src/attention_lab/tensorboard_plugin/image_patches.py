@@ -1,0 +1,187 @@
+"""Attention of vision models: records whose keys are the patches of an image are laid over it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.console_text import counted
+from attention_lab.tensorboard_plugin.arrays import array
+from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
+
+MOST_TOKENS = 16
+"""Most positions before the patches, such as a class token and registers."""
+_CHANNELS = (1, 3, 4)
+_LARGEST = 512  # pixels of a side: a larger image is halved
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class BatchImages:
+    """The images of a batch, over which the attention of its examples is laid.
+
+    Args:
+        images: see `grey_pictures`.
+        patch_size: side of a square patch in pixels; None for that of the model, see `patch_size_of`.
+        model: the model.
+
+    Raises:
+        ValueError: these are no images, or the patch size is unknown or not a whole number above 0.
+    """
+
+    def __init__(self, images: Any, patch_size: int | None = None, model: Any = None) -> None:
+        self.pictures = grey_pictures(images)
+        side: object = patch_size_of(model) if patch_size is None else patch_size
+        if side is None:
+            raise ValueError("images need patch_size, the side of a patch in pixels, such as patch_size=16")
+        if isinstance(side, bool) or not isinstance(side, int) or side < 1:
+            raise ValueError(f"patch_size={side!r} must be a whole number of pixels, such as 16")
+        self.side = side
+
+    def below(self, example: int, record: AttentionRecord, *, keep_queries: bool) -> AttentionRecord:
+        """The record of an example, numbered from 0, over its image; see `over_image`.
+
+        Raises:
+            ValueError: it has attention to patches, but there are fewer images.
+        """
+        count = len(self.pictures)
+        found = over_image(
+            record, self.pictures[min(example, count - 1)], self.side, keep_queries=keep_queries
+        )
+        if found is not record and example >= count:
+            raise ValueError(
+                f"{counted(count, 'image')} for {example + 1} examples or more: give one for each"
+            )
+        return found
+
+    def check_used(self, records: Iterable[AttentionRecord]) -> None:
+        """Raise ValueError if none of the records is laid over an image."""
+        sizes = set()
+        for record in records:
+            if record.picture is not None:
+                return
+            sizes.add(len(record.keys))
+        height, width = self.pictures[0].shape
+        cells = (height // self.side) * (width // self.side)
+        raise ValueError(
+            f"images of {height} x {width} pixels have {cells} patches of {self.side} x {self.side}, but the "
+            f"attentions have {', '.join(map(str, sorted(sizes)))} keys: give the right patch_size, "
+            "or leave the images out, as for attention in windows"
+        )
+
+
+def grey_pictures(images: Any) -> list[Pixels]:
+    """Each image in shades of grey `[height, width]`, as ink: 255 where it is darkest, 0 where brightest.
+
+    Args:
+        images: `[B, H, W]`, or `[B, C, H, W]` or `[B, H, W, C]` with 1, 3 or 4 channels, of which the fourth
+            is opacity and left out; with any range of values, such as normalised ones.
+
+    Raises:
+        ValueError: they have other shapes, or are not numbers.
+    """
+    values = array(images, np.float32, "images")
+    if values.ndim == 4:
+        last = values.shape[3] in _CHANNELS and values.shape[1] not in (1, 3)
+        values = values if last else np.moveaxis(values, 1, 3)
+        if values.shape[3] in _CHANNELS:
+            values = values[..., :3].mean(3)
+    if values.ndim != 3 or 0 in values.shape:
+        raise ValueError(
+            f"images must have the shape [B, C, H, W], [B, H, W, C] or [B, H, W], not {list(values.shape)}"
+        )
+    return [_ink(one) for one in np.nan_to_num(values)]
+
+
+def _ink(grey: npt.NDArray[np.float32]) -> Pixels:
+    low, high = float(grey.min()), float(grey.max())
+    shades = (grey - low) / (high - low) if high > low else np.ones_like(grey)
+    return np.rint(255 * (1 - shades)).astype(np.uint8)
+
+
+def patch_size_of(model: Any) -> int | None:
+    """The side of a patch: that of the first convolution of a model whose stride is its kernel size."""
+    for module in model.modules() if hasattr(model, "modules") else ():
+        kernel = getattr(module, "kernel_size", None)
+        if isinstance(kernel, tuple) and len(kernel) == 2 and kernel == getattr(module, "stride", None):
+            return int(kernel[0]) if kernel[0] == kernel[1] > 1 else None
+    return None
+
+
+def over_image(
+    record: AttentionRecord, pixels: Pixels, side: int, *, keep_queries: bool = False
+) -> AttentionRecord:
+    """The record laid over an image whose patches are its keys; the same record if its keys are not.
+
+    The keys are at most `MOST_TOKENS` tokens, and no more than there are patches, then the patches, row by
+    row. The tokens are left out, so that
+    the weights of a query may sum to less than 1.
+
+    Args:
+        record: the record.
+        pixels: the image, see `grey_pictures`; pixels at its right and lower edge may be in no patch.
+        side: the side of a square patch in pixels.
+        keep_queries: whether the queries keep their labels, or are named as the keys if there are as many.
+    """
+    height, width = pixels.shape[0] // side, pixels.shape[1] // side
+    cells, positions = height * width, record.weights.shape[2]
+    if not 0 <= positions - cells <= min(MOST_TOKENS, cells):
+        return record
+    names = [f"r{row}c{column}" for row in range(height) for column in range(width)]
+    order = np.arange(cells).reshape(height, width).T.ravel()  # down each column, as in `Ink`
+    columns = positions - cells + order
+    place = np.full(positions + 1, -1)  # the last one is for gold of -1, none
+    place[columns] = np.arange(cells)
+    return replace(
+        record,
+        weights=np.ascontiguousarray(record.weights[..., columns]),
+        mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., columns]),
+        queries=record.queries if keep_queries else _names(record.queries, positions - cells, names),
+        keys=[names[number] for number in order],
+        gold=None if record.gold is None else place[record.gold],
+        picture=_picture(pixels[: height * side, : width * side], side),
+    )
+
+
+def _names(queries: Sequence[str], tokens: int, patches: list[str]) -> Sequence[str]:
+    """Names of the queries if they are all positions, or all patches; otherwise their own."""
+    if len(queries) == len(patches):
+        return patches
+    positions = [*(f"token {number}" for number in range(1, tokens + 1)), *patches]
+    return positions if len(queries) == len(positions) else queries
+
+
+def _picture(pixels: Pixels, side: int) -> Ink:
+    while max(pixels.shape) > _LARGEST and side % 2 == 0:
+        height, width = pixels.shape
+        halves = pixels.reshape(height // 2, 2, width // 2, 2).mean((1, 3))
+        pixels, side = np.rint(halves).astype(np.uint8), side // 2
+    return Ink(pixels, side)
+
+
+def by_head(record: AttentionRecord) -> AttentionRecord:
+    """A record over an image with its heads in place of the queries, so that one picture has all heads.
+
+    Each shows what the first token attends to, such as the class token; in a model without such tokens, the
+    mean over the patches. Any other record, such as that of a decoder, remains as it is.
+    """
+    rows, cells = len(record.queries), len(record.keys)
+    if record.picture is None or not (rows == 1 or cells <= rows <= cells + MOST_TOKENS):
+        return record
+    mean = rows == cells
+    weights = record.weights.mean(1) if mean else record.weights[:, 0]
+    mask = None
+    if record.mask is not None:
+        mask = (np.logical_or.reduce(record.mask, axis=1) if mean else record.mask[:, 0])[None]
+    numbers = range(len(weights)) if record.heads is None else record.heads
+    return replace(
+        record,
+        weights=weights[None],
+        mask=mask,
+        queries=[f"head {number + 1}" for number in numbers],
+        input=record.input or ("mean over the patches" if mean else record.queries[0]),
+        gold=None,
+        heads=None,
+    )

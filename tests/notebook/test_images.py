@@ -1,0 +1,102 @@
+"""Attention over images: `show` with the images that a vision model reads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from chromium import NEEDS_CHROMIUM, Browser
+from vision import VisionTransformer
+
+import attention_lab
+from attention_lab.attention import recording
+
+PICTURE = "document.querySelector('.al-tools [aria-label=view] [aria-pressed=true]').textContent"
+
+
+@pytest.fixture
+def model() -> VisionTransformer:
+    torch.manual_seed(0)
+    return VisionTransformer(patches=16).eval()
+
+
+IMAGES = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_attention_of_a_vision_transformer_lies_over_its_images(model: VisionTransformer) -> None:
+    found = attention_lab.show(model, IMAGES, images=IMAGES).records
+    with torch.no_grad(), recording(model) as weights:
+        model(IMAGES)
+    assert len(found) == 4
+    for tag, one in found.items():
+        expected = weights[one.module][int(tag.split("/")[0].split()[1]) - 1]
+        assert one.picture is not None and one.picture.cell == 4 and one.picture.pixels.shape == (16, 16)
+        assert (list(one.queries[:3]), one.queries[-1]) == (["token 1", "r0c0", "r0c1"], "r3c3")
+        for key, name in enumerate(one.keys):
+            row, column = int(name[1]), int(name[3])
+            assert np.allclose(one.weights[..., key], expected[..., 1 + 4 * row + column])
+    first, second = (found[f"example {n}/encoder.layers.0.self_attn"].picture for n in (1, 2))
+    assert first is not None and second is not None and (first.pixels != second.pixels).any()
+
+
+def test_recorded_weights_and_labels_of_ones_own(model: VisionTransformer) -> None:
+    with torch.no_grad(), recording(model) as weights:
+        model(IMAGES)
+    whole = attention_lab.show(weights, images=IMAGES, patch_size=4).records
+    assert all(one.picture for one in whole.values()) and len(whole) == 4
+    token = {name: one[:, :, :1] for name, one in weights.items()}
+    rows = attention_lab.show(token, ["class"], images=IMAGES, patch_size=4).records
+    for tag, one in rows.items():
+        assert list(one.queries) == ["class"] and (one.weights == whole[tag].weights[:, :1]).all()
+    with pytest.raises(ValueError, match="images need patch_size"):
+        attention_lab.show(weights, images=IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"images": IMAGES[0]}, "^3 images for 2 examples: give one for each$"),
+        ({"images": IMAGES[:1]}, "^1 image for 2 examples or more: give one for each$"),
+        ({"images": IMAGES, "patch_size": 8}, "have 4 patches of 8 x 8, but the attentions have 17 keys"),
+        ({"images": IMAGES, "patch_size": -4}, "patch_size=-4 must be a whole number of pixels"),
+        ({"images": "cat.png"}, "^images is not an array of numbers"),
+    ],
+)
+def test_images_that_do_not_fit(options: dict[str, Any], said: str, model: VisionTransformer) -> None:
+    with pytest.raises(ValueError, match=said):
+        attention_lab.show(model, IMAGES, **options)
+
+
+@NEEDS_CHROMIUM
+def test_the_arrow_keys_reach_every_query(browser: Browser, tmp_path: Path) -> None:
+    images = torch.rand(1, 3, 32, 48)
+    torch.manual_seed(0)
+    model = VisionTransformer(patches=96)
+    browser.open(attention_lab.show(model, images, images=images).save(tmp_path / "page.html").as_uri())
+    shown = "[...document.querySelectorAll('.al-figure canvas')].length"
+    assert browser.run(PICTURE) == "Picture" and browser.run(shown) == 2
+    drawn = """(() => {
+      const texts = [], draw = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+        texts.push(text);
+        draw.call(this, text, ...more);
+      };
+      dispatchEvent(new Event('resize'));
+      document.querySelector('[data-value=root]').click();
+      document.querySelector('[data-value=linear]').click();
+      return new Promise((done) => setTimeout(() => {
+        CanvasRenderingContext2D.prototype.fillText = draw;
+        done(texts);
+      }, 300));
+    })()"""
+    texts = browser.run(drawn)
+    assert any("queries 1 to 60 of 97" in text for text in texts) and {"token 1", "r4c10"} <= {*texts}
+    for _ in range(61):
+        browser.press("ArrowDown")
+    texts = browser.run(drawn)
+    assert any("queries 61 to 97 of 97" in text for text in texts) and {"r4c11", "r7c11"} <= {*texts}
+    assert "token 1" not in texts
+    browser.press("ArrowUp")
+    assert any("queries 1 to 60 of 97" in text for text in browser.run(drawn))
+    assert not browser.complaints()

@@ -1,0 +1,146 @@
+"""Attention to the patches of images: which key is which patch, and what is drawn of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from attention_lab.tensorboard_plugin import AttentionRecord
+from attention_lab.tensorboard_plugin.image_patches import (
+    BatchImages,
+    by_head,
+    grey_pictures,
+    over_image,
+    patch_size_of,
+)
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (4, 6)).astype(np.uint8)  # two rows and three columns of patches of 2 x 2
+PATCHES = ["r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"]  # as a model reads them
+
+
+def record(queries: int, tokens: int = 1, **more: Any) -> AttentionRecord:
+    keys = 6 + tokens
+    weights = RNG.dirichlet(np.ones(keys), (2, queries)).astype(np.float32)
+    names = [str(number) for number in range(1, queries + 1)]
+    return AttentionRecord(weights, names, [str(key) for key in range(keys)], **more)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 5])
+def test_each_patch_lies_where_it_is_in_the_image(tokens: int) -> None:
+    one = record(6 + tokens, tokens)
+    found = over_image(one, PIXELS, 2)
+    assert found.picture is not None and (found.picture.pixels == PIXELS).all() and found.picture.cell == 2
+    assert list(found.queries) == [*(f"token {n}" for n in range(1, tokens + 1)), *PATCHES]
+    for column in range(3):
+        for row in range(2):
+            cell = column * 2 + row  # numbered down each column; see `Ink`
+            assert found.keys[cell] == f"r{row}c{column}"
+            assert (found.weights[..., cell] == one.weights[..., tokens + row * 3 + column]).all()
+
+
+def test_masks_and_gold_keys_move_with_the_patches() -> None:
+    mask = RNG.random((2, 3, 7)) < 0.5
+    one = record(3, mask=mask, gold=np.array([[0, 2], [-1, 6], [1, -1]]))
+    found = over_image(one, PIXELS, 2)
+    assert found.mask is not None and found.gold is not None
+    assert (found.mask == mask[..., [1, 4, 2, 5, 3, 6]]).all()
+    assert found.gold.tolist() == [[-1, 2], [-1, 5], [0, -1]]  # the class token is no patch
+    assert list(found.queries) == ["1", "2", "3"]
+
+
+def test_queries_with_labels_of_their_own_keep_them() -> None:
+    one = replace(record(7), queries=list("abcdefg"))
+    assert list(over_image(one, PIXELS, 2, keep_queries=True).queries) == list("abcdefg")
+    assert list(over_image(record(6), PIXELS, 2).queries) == PATCHES
+
+
+def test_other_attention_is_left_as_it_is() -> None:
+    for keys in (1, 5, 6 + 7, 6 + 17):
+        one = record(2, keys - 6)
+        assert over_image(one, PIXELS, 2) is one
+    assert over_image(record(2), PIXELS, 7).picture is None  # a patch larger than the image
+
+
+def test_pixels_outside_the_patches_are_cut_off_and_large_images_halved() -> None:
+    edge = np.pad(PIXELS, ((0, 1), (0, 1)))
+    found = over_image(record(2), edge, 2).picture
+    assert found is not None and (found.pixels == PIXELS).all()
+    large = over_image(record(2), np.kron(PIXELS, np.ones((300, 300), np.uint8)), 600).picture
+    assert large is not None and large.pixels.shape == (300, 450) and large.cell == 150
+    assert (large.pixels[::75, ::75] == PIXELS).all()
+
+
+def test_images_of_any_form_become_ink() -> None:
+    grey = RNG.random((2, 4, 6)).astype(np.float32)
+    grey[:, 0, 0], grey[:, 0, 1] = 0, 1
+    expected = np.rint(255 * (1 - grey))
+    colours = np.repeat(grey[:, None], 3, 1)
+    opaque = np.concatenate([colours, np.ones((2, 1, 4, 6), np.float32)], 1)
+    for images in (
+        grey,
+        torch.tensor(grey[:, None]) * 7 - 3,
+        torch.tensor(colours).requires_grad_(),
+        np.moveaxis(colours, 1, 3),
+        opaque,
+        np.moveaxis(opaque, 1, 3),
+        grey.tolist(),
+    ):
+        assert np.abs(np.stack(grey_pictures(images)) - expected).max() <= 1
+    photos = [Image.fromarray(np.rint(one * 255).astype(np.uint8)).convert("RGB") for one in grey]
+    assert np.abs(np.stack(grey_pictures(photos)) - expected).max() <= 1
+    assert not grey_pictures(np.full((1, 4, 6), 0.3))[0].any()  # an image of one shade is paper
+    for wrong in (grey[0], grey[None, :, None], np.zeros((1, 2, 4, 6)), np.zeros((0, 4, 6)), "cat.png"):
+        with pytest.raises(ValueError, match=r"^images (must have the shape|is not an array of numbers)"):
+            grey_pictures(wrong)
+
+
+def test_all_heads_of_a_token_are_one_picture() -> None:
+    own = over_image(record(7, mask=RNG.random((2, 7, 7)) < 0.7), PIXELS, 2)
+    found = by_head(own)
+    assert found.weights.shape == (1, 2, 6) and (found.weights[0] == own.weights[:, 0]).all()
+    assert (found.mask == own.attended[:, 0]).all() and list(found.queries) == ["head 1", "head 2"]
+    assert found.input == "token 1"
+    plain = over_image(record(6, 0), PIXELS, 2)
+    mean = by_head(replace(plain, heads=[3, 5]))
+    assert np.allclose(mean.weights[0], plain.weights.mean(1)) and mean.input == "mean over the patches"
+    assert list(mean.queries) == ["head 4", "head 6"]
+    pooled = over_image(replace(record(1), input="a cat"), PIXELS, 2)
+    assert (by_head(pooled).weights[0] == pooled.weights[:, 0]).all() and by_head(pooled).input == "a cat"
+    for other in (record(7), over_image(record(3), PIXELS, 2)):
+        assert by_head(other) is other
+
+
+def test_the_patches_of_a_model_are_those_of_its_first_convolution_without_overlap() -> None:
+    blocks = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 16, stride=16), nn.Conv2d(4, 4, 2, stride=2))
+    assert patch_size_of(blocks) == 16
+    assert patch_size_of(nn.Sequential(nn.Conv2d(3, 4, (8, 4), stride=(8, 4)))) is None
+    assert patch_size_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d(2))) is None
+    assert patch_size_of([1.0]) is None
+    assert BatchImages(PIXELS[None], model=blocks).side == 16
+
+
+@pytest.mark.parametrize("size", [0, -2, 2.0, True, "16"])
+def test_a_patch_size_is_a_number_of_pixels(size: Any) -> None:
+    with pytest.raises(ValueError, match=r"^patch_size=.* must be a whole number of pixels, such as 16$"):
+        BatchImages(PIXELS[None], size)
+    with pytest.raises(ValueError, match=r"^images need patch_size, the side of a patch in pixels"):
+        BatchImages(PIXELS[None])
+
+
+def test_images_that_do_not_fit_are_named() -> None:
+    images = BatchImages(PIXELS[None], 2)
+    assert images.below(0, record(7), keep_queries=False).picture is not None
+    assert images.below(3, record(7, 30), keep_queries=False).picture is None  # windows, perhaps
+    with pytest.raises(ValueError, match=r"^1 image for 2 examples or more: give one for each$"):
+        images.below(1, record(7), keep_queries=False)
+    images.check_used([record(7, 30), images.below(0, record(7), keep_queries=False)])
+    said = (
+        "images of 4 x 6 pixels have 6 patches of 2 x 2, but the attentions have 5, 36 keys: give the right"
+    )
+    with pytest.raises(ValueError, match=said):
+        images.check_used([record(7, 30), record(7, -1)])
