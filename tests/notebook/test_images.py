@@ -1,5 +1,7 @@
 """Attention over images: `show` with the images that a vision model reads."""
 
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 from chromium import NEEDS_CHROMIUM, Browser
+from PIL import Image
 from vision import VisionTransformer
 
 import attention_lab
 from attention_lab.attention import recording
+from attention_lab.notebook import View
 
 PICTURE = "document.querySelector('.al-tools [aria-label=view] [aria-pressed=true]').textContent"
 
@@ -66,6 +70,15 @@ def test_recorded_weights_and_labels_of_ones_own(model: VisionTransformer) -> No
 def test_images_that_do_not_fit(options: dict[str, Any], said: str, model: VisionTransformer) -> None:
     with pytest.raises(ValueError, match=said):
         attention_lab.show(model, IMAGES, **options)
+
+
+def test_a_png_and_an_svg_show_each_head_over_the_image(model: VisionTransformer) -> None:
+    view = attention_lab.show(model, IMAGES[:1], images=IMAGES[:1])
+    assert all(f">{text}<" in view.svg() for text in ("token 1", "head 1", "head 2"))
+    picture = np.asarray(Image.open(BytesIO(view.png())).convert("RGB"))
+    token = replace(next(iter(view.records.values())), picture=None)
+    maps = View({"": {"example 1/encoder.layers.0.self_attn": token}}).png()
+    assert picture.shape != np.asarray(Image.open(BytesIO(maps)).convert("RGB")).shape
 
 
 @NEEDS_CHROMIUM

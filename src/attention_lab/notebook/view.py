@@ -10,10 +10,19 @@ from attention_lab.files.writing import write_atomically
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe, read_description
+from attention_lab.tensorboard_plugin.image_patches import by_head
 from attention_lab.tensorboard_plugin.page import Page, make_html, pack
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.tiling import ROOM
-from attention_lab.viz import Heatmap, draw_heatmaps, record_heatmaps, rounded_top, to_png
+from attention_lab.viz import (
+    Heatmap,
+    Overlay,
+    draw_heatmaps,
+    draw_overlays,
+    record_heatmaps,
+    rounded_top,
+    to_png,
+)
 
 LARGEST = 48 * 2**20
 """Maximum size of a page's records in bytes, before compression."""
@@ -102,26 +111,38 @@ class View:
         return path
 
     def png(self, tag: str | None = None) -> bytes:
-        """A PNG of all heads of one attention; `tag` is a key of `records`, by default the first one."""
-        maps, look = self._maps(tag)
-        return to_png(draw_heatmaps(maps, **look))
+        """A PNG of all heads of one attention; `tag` is a key of `records`, by default the first one.
+
+        Attention over an image is drawn on it: for a vision model, that of each head as in `by_head`.
+        """
+        drawn, look = self._drawn(tag)
+        if isinstance(drawn, Overlay):
+            return to_png(draw_overlays(drawn, **look))
+        return to_png(draw_heatmaps(drawn, **look))
 
     def svg(self, tag: str | None = None) -> str:
         """The same as SVG: text stays text, and cells are vectors unless there are too many."""
-        from attention_lab.viz.vector import heatmaps_file  # matplotlib is slow to import
+        from attention_lab.viz.vector import heatmaps_file, overlays_file  # matplotlib is slow to import
 
-        maps, look = self._maps(tag)
-        return heatmaps_file(maps, "svg", **look).decode()
+        drawn, look = self._drawn(tag)
+        if isinstance(drawn, Overlay):
+            return overlays_file(drawn, "svg", **look).decode()
+        return heatmaps_file(drawn, "svg", **look).decode()
 
-    def _maps(self, tag: str | None) -> tuple[list[Heatmap], dict[str, Any]]:
-        """The maps of one attention, with the title and the weight of the darkest colour."""
+    def _drawn(self, tag: str | None) -> tuple[list[Heatmap] | Overlay, dict[str, Any]]:
+        """One attention as maps or over its image, with the title and the weight of the darkest colour."""
         records = self.records
         tag = next(iter(records)) if tag is None else tag
         if tag not in records:
             raise ValueError(f"there is no record {tag!r}; choose from {', '.join(map(repr, records))}")
+        look: dict[str, Any] = {"title": self.title or tag.partition("/")[2]}
+        record = by_head(records[tag])
+        if record.picture is not None and len(record.weights) == 1:
+            ink, cell = record.picture
+            overlay = Overlay(ink / 255, cell, record.weights[0], record.queries, record.gold)
+            return overlay, look | {"maximum": rounded_top([record.weights]), "subtitle": record.input}
         maps = record_heatmaps(records[tag])
-        top = rounded_top(one.weights[one.attended] for one in maps)
-        return maps, {"title": self.title or tag.partition("/")[2], "maximum": top}
+        return maps, look | {"maximum": rounded_top(one.weights[one.attended] for one in maps)}
 
     def _height(self) -> int:
         rows = max(len(record.queries) for records in self.runs.values() for record in records.values())
