@@ -75,7 +75,10 @@ def test_records_lie_over_the_images_and_one_picture_has_all_heads(tmp_path: Pat
     ("options", "said"),
     [
         ({"images": IMAGES, "patch_size": 2}, "have 24 patches of 2 x 2, but the attentions have 7 keys"),
-        ({"images": IMAGES[:1]}, "^AttentionMaps: 1 image for 2 examples or more: give one for each$"),
+        (
+            {"images": IMAGES[:1]},
+            "^AttentionMaps: images are given for 1 of 2 or more examples: give one",
+        ),
         ({"images": IMAGES[0, 0]}, r"^AttentionMaps: images must have the shape \[B, C, H, W\]"),
         ({"images": IMAGES, "patch_size": 0}, "^AttentionMaps: patch_size=0 must be a whole number"),
     ],

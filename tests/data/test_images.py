@@ -16,6 +16,7 @@ from torch import Tensor
 from attention_lab.data import Digits, DigitStrips, ImageFiles, images
 from attention_lab.data.reading import image_files
 from attention_lab.data.reading.codecs import ImageCodec, codec_from_state
+from attention_lab.data.reading.codecs import image as image_codec
 from attention_lab.data.reading.image_files import Images, read_image
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
@@ -184,7 +185,7 @@ def test_images_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: py
     (tmp_path / "x.tsv").write_text("a.png\tx\n" * 5)
     with pytest.raises(LabError, match=r"data.height=5000: choose at most 4096"):
         read_image(tmp_path / "a.png", 5000, 1)
-    monkeypatch.setattr(images, "MOST_PIXELS", 16 * 4)
+    monkeypatch.setattr(image_files, "MOST_PIXELS", 16 * 4)
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     with pytest.raises(LabError, match=r"x.tsv:5: the images up to here have more than 64 pixels in all"):
         data.examples()
@@ -241,7 +242,8 @@ def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch:
     read: list[Path] = []
     save(tmp_path / "a.png", (4, 4))
     (tmp_path / "b.png").symlink_to("a.png")
-    monkeypatch.setattr(image_files, "read_image", lambda path, *_: read.append(path) or torch.zeros(4, 4))
+    for module in (images, image_codec):
+        monkeypatch.setattr(module, "read_image", lambda path, **_: read.append(path) or torch.zeros(4, 4))
     (tmp_path / "x.tsv").write_text("a.png\tx\n./a.png\ty\nb.png\tz\nc\0.png\tz\n")
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     assert [one.target for one in data.examples().train] == [("x",), ("y",), ("z",), ("z",)]

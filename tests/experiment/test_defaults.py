@@ -39,7 +39,15 @@ GIVEN = {
 """Arguments of each part that the program passes itself."""
 NOT_PLAIN = {
     "theorem": ("pairs", "mechanism", "plain", "scaled"),
-    "callbacks.attention_maps": ("batch", "labels", "forward", "name", "every_n_epochs"),
+    "callbacks.attention_maps": (
+        "batch",
+        "labels",
+        "forward",
+        "images",
+        "patch_size",
+        "name",
+        "every_n_epochs",
+    ),
 }
 """Options that take objects, or have no effect without one."""
 VARIADIC = {"args", "kwargs", "options"}

@@ -61,7 +61,7 @@ def test_recorded_weights_and_labels_of_ones_own(model: VisionTransformer) -> No
     ("options", "said"),
     [
         ({"images": IMAGES[0]}, "^3 images for 2 examples: give one for each$"),
-        ({"images": IMAGES[:1]}, "^1 image for 2 examples or more: give one for each$"),
+        ({"images": IMAGES[:1]}, "^images are given for 1 of 2 or more examples: give one for each$"),
         ({"images": IMAGES, "patch_size": 8}, "have 4 patches of 8 x 8, but the attentions have 17 keys"),
         ({"images": IMAGES, "patch_size": -4}, "patch_size=-4 must be a whole number of pixels"),
         ({"images": "cat.png"}, "^images is not an array of numbers"),

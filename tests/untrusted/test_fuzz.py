@@ -34,11 +34,12 @@ from attention_lab.data import (
     ImageFiles,
     Inflection,
     Labelled,
+    LabelledImages,
     Pairs,
     Text,
     TimeSeries,
 )
-from attention_lab.data.reading.image_files import read_image
+from attention_lab.data.reading.image_files import read_image, read_square
 from attention_lab.errors import LabError
 from attention_lab.interruption import resume, resume_option
 from attention_lab.leaderboard import board
@@ -85,6 +86,10 @@ TABLES: dict[str, tuple[str, Callable[[str], DataModule]]] = {
         "".join(f"{n % 5}.png\t{a}{b}\n" for n, (a, b) in enumerate(PAIRS)),
         lambda path: ImageFiles(file=path),
     ),
+    "photos": (
+        "".join(f"{'xy'[n % 2]}\t{n % 5}.png\n" for n in range(30)),
+        lambda path: LabelledImages(file=path, image_size=8),
+    ),
 }
 
 
@@ -116,6 +121,8 @@ def test_pictures(form: str, count: int, tmp_path: Path) -> None:
         path.write_bytes(content)
         with harmless("picture"):
             read_image(path, 16, 8)
+        with harmless("picture"):
+            read_square(path, 16, colour=True)
 
 
 def test_a_picture_that_claims_to_be_large_is_not_decoded(tmp_path: Path) -> None:

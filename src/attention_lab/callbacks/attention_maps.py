@@ -25,7 +25,7 @@ from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tasks.pictures import record_thumbnails, scale_tops
 from attention_lab.tensorboard_plugin.description import readable, readable_names
-from attention_lab.tensorboard_plugin.image_patches import BatchImages, by_head
+from attention_lab.tensorboard_plugin.image_patches import BatchImages
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
@@ -211,18 +211,15 @@ class AttentionMaps(pl.Callback):
         step: int,
     ) -> None:
         """Log records for the Attention tab, and their pictures."""
-        drawn = observations
-        if self.images is not None:  # a picture of every query for each head would take minutes
-            drawn = [one._replace(records=tuple(map(by_head, one.records))) for one in observations]
-        for place, top in scale_tops(drawn).items():
+        for place, top in scale_tops(observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         names = readable_names(record.module for one in observations for record in one.records)
-        for number, (observation, small) in enumerate(zip(observations, drawn, strict=True), start=1):
-            for record, thumbnail in zip(observation.records, small.records, strict=True):
+        for number, observation in enumerate(observations, start=1):
+            for record in observation.records:
                 place, tag = readable(record.module), f"{self.name} {number}/{names[record.module]}"
                 if writer is not None:
                     write_record(writer, tag, record, step)
-                for name, picture in record_thumbnails(thumbnail, self.tops[place]):
+                for name, picture in record_thumbnails(record, self.tops[place]):
                     for log_picture in pictures:
                         log_picture(f"weights/{tag}{name.removeprefix(place)}", picture, step)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
     from attention_lab.data.images import DigitStrips, ImageFiles, ImageTransductionData
     from attention_lab.data.inflection.data_set import Inflection
+    from attention_lab.data.labelled_images import LabelledImages
     from attention_lab.data.language import LanguageData, Text, Words
     from attention_lab.data.pairs import Pairs
     from attention_lab.data.reading.batches import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ClassificationCodec,
         Codec,
         ImageCodec,
+        LabelledImageCodec,
         LanguageCodec,
         NodeCodec,
         RegressionCodec,
@@ -70,6 +72,8 @@ __all__ = [
     "Inflection",
     "Karate",
     "Labelled",
+    "LabelledImageCodec",
+    "LabelledImages",
     "LanguageBatch",
     "LanguageCodec",
     "LanguageData",
@@ -110,6 +114,7 @@ _MODULES = [
     "cmudict",
     "graph",
     "inflection.data_set",
+    "labelled_images",
     "language",
     "pairs",
     "reading.batches",

@@ -3,9 +3,8 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
-from hashlib import blake2b
-from itertools import islice
-from pathlib import Path
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -20,12 +19,12 @@ from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.codecs import ImageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
-from attention_lab.data.reading.files import Row, blame, read_once
-from attention_lab.data.reading.image_files import MOST_PIXELS, ImageReader, Images, whole_cells
+from attention_lab.data.reading.files import read_once
+from attention_lab.data.reading.image_files import Images, content_of, read_image, read_listed, whole_cells
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec
-from attention_lab.data.specs.files import ImageFilesSpec
+from attention_lab.data.specs.images import ImageFilesSpec
 from attention_lab.data.specs.option_checks import check_at_least
 from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.errors import LabError
@@ -172,11 +171,6 @@ class DigitStrips(ImageTransductionData):
         return [rows * column + row for column in across for row in down]
 
 
-def _content(image: Tensor) -> tuple[int, bytes]:
-    """A hashable value, equal for two images [H, W] only if their pixels are, whatever their files."""
-    return image.shape[1], blake2b(image.numpy().tobytes(), digest_size=16).digest()
-
-
 def _centres(start: int, cell: int) -> range:
     """The cells, along one side, whose centre lies within a digit that starts at pixel `start`."""
     first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
@@ -208,27 +202,14 @@ class ImageFiles(ImageTransductionData):
         hint = space_hint([row.second for row in rows.train], "target")
         if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
             self.hints["data.target_split"] = hint
-        found = iter(self._read_images([row for split in rows for row in split]))
-        splits = rows.map(lambda split: list(islice(found, len(split))))
-        keyed = splits.map(lambda split: [Keyed(_content(one.image), tuple(one.target)) for one in split])
+        read = partial(read_image, height=self.height, cell=self.cell)
+        found = iter(read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height"))
+        splits = rows.map(
+            lambda split: [ImageExample(next(found), self.notation.tokens(row.second)) for row in split]
+        )
+        keyed = splits.map(lambda split: [Keyed(content_of(one.image), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
         return splits
-
-    def _read_images(self, rows: Sequence[Row]) -> list[ImageExample]:
-        """The images that the rows name. Raises LabError if they have too many pixels in all."""
-        found, pixels = [], 0
-        reader = ImageReader(self.height, self.cell)
-        for row in rows:
-            with blame(row.place):
-                image = reader.read(Path(row.place.rpartition(":")[0]).parent / row.first.strip())
-            pixels += image.numel()
-            if pixels > MOST_PIXELS:
-                raise LabError(
-                    f"{row.place}: the images up to here have more than {MOST_PIXELS:,} pixels in all: "
-                    "choose a smaller data.height, or fewer images"
-                )
-            found.append(ImageExample(image, self.notation.tokens(row.second)))
-        return found
 
     def make_tokenizer(self, train: Sequence[ImageExample]) -> Tokenizer:
         """The symbols of the training split."""

@@ -15,6 +15,7 @@ from attention_lab.data.reading.codecs import (
     ClassificationCodec,
     Codec,
     ImageCodec,
+    LabelledImageCodec,
     LanguageCodec,
     NodeCodec,
     RegressionCodec,
@@ -35,6 +36,7 @@ MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
+_PIXELS = 1 << 22  # in a batch of labelled images, at most
 _CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
@@ -158,6 +160,8 @@ class TrainedModel(Generic[TaskT]):
         beams = max(n, task.beam_size) if isinstance(task, SequenceGeneration) else 1
         if isinstance(codec, ImageCodec):
             most = min(most, _ROWS // codec.height)
+        if isinstance(codec, LabelledImageCodec):
+            most = min(most, _PIXELS // codec.image_size**2)
         if isinstance(codec, ImageCodec | TransductionCodec):
             longest = max(map(len, codec.target.vocabulary.symbols), default=0)
             most = min(most, _CHARACTERS // max(longest, 1))

@@ -11,7 +11,7 @@ from torchmetrics.classification import MulticlassAccuracy
 
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs import ClassificationCodec, NodeCodec
+from attention_lab.data.reading.codecs import ClassificationCodec, LabelledImageCodec, NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.models import SequenceClassifier
@@ -22,6 +22,7 @@ from attention_lab.tasks.errors.text_limit import TextLimit
 from attention_lab.tasks.model_checks import checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
+from attention_lab.tensorboard_plugin.image_patches import over_image
 from attention_lab.text_tables import ConsoleTable
 
 LONGEST = 200
@@ -186,17 +187,24 @@ class Classification(LabelPrediction):
         ):
             tokens = self.codec.token_labels(inputs, length)
             longest = batch.inputs.shape[1]
-            result.append(
-                make_observation(
-                    weights,
-                    row,
-                    {name: self._queries_and_keys(name, weights[name], tokens, longest) for name in weights},
-                    input=batch.texts[row] if batch.texts else self.codec.input_text(inputs, length),
-                    output=self.codec.decode(classes[row]),
-                    expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
-                )
+            found = make_observation(
+                weights,
+                row,
+                {name: self._queries_and_keys(name, weights[name], tokens, longest) for name in weights},
+                input=batch.texts[row] if batch.texts else self.codec.input_text(inputs, length),
+                output=self.codec.decode(classes[row]),
+                expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
             )
+            result.append(self._over_image(found, inputs))
         return result
+
+    def _over_image(self, observation: Observation, inputs: Tensor) -> Observation:
+        """The observation with its attention laid over the image, if the inputs are patches of one."""
+        if not isinstance(self.codec, LabelledImageCodec):
+            return observation
+        pixels, side = self.codec.ink(inputs), self.codec.patch_size
+        laid = (over_image(one, pixels, side, keep_queries=True) for one in observation.records)
+        return observation._replace(records=tuple(laid))
 
     def _positions(self, tokens: list[str]) -> list[str]:
         """Labels of the attended positions: the tokens, and any that the model's `position_labels` adds."""

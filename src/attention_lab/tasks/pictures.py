@@ -13,6 +13,7 @@ from attention_lab.files.writing import write_atomically
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pixel_rows import is_picture
 from attention_lab.tensorboard_plugin.description import readable
+from attention_lab.tensorboard_plugin.image_patches import by_head
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz import (
     Format,
@@ -33,7 +34,7 @@ def scale_tops(observations: Iterable[Observation]) -> dict[str, float]:
     found: dict[str, list[AttentionRecord]] = {}
     for observation in observations:
         for record in observation.records:
-            found.setdefault(readable(record.module), []).append(record)
+            found.setdefault(readable(record.module), []).append(by_head(record))
 
     def heads(records: Iterable[AttentionRecord]) -> Iterator[npt.NDArray[Any]]:
         """The weights of each head: all of them at once would take as much memory as the records."""
@@ -48,8 +49,10 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
     """The pictures of a record, each with its name.
 
     Usually one picture, named after the module, with a panel for each head. If the input is a picture, one
-    for each head, with a panel for each query. `top` is the weight of the darkest colour.
+    for each head, with a panel for each query; but one with a panel for each head if its cells attend to each
+    other, see `by_head`. `top` is the weight of the darkest colour.
     """
+    record = by_head(record)
     place, title = readable(record.module), _title(record)
     if record.picture is not None:
         for name, overlay in _overlays(record):
@@ -60,6 +63,7 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
 
 def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
     """The same pictures for TensorBoard, which shows them small: transparent, with fewer, larger labels."""
+    record = by_head(record)
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=_title(record), maximum=top, themed=True)
@@ -90,6 +94,7 @@ def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
 
 def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
     """The files of the `record_pictures`, each with its name."""
+    record = by_head(record)
     if kind == "png":
         yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
         return

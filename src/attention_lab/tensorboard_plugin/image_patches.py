@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.console_text import counted
 from attention_lab.tensorboard_plugin.arrays import array
 from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
@@ -52,7 +51,7 @@ class BatchImages:
         )
         if found is not record and example >= count:
             raise ValueError(
-                f"{counted(count, 'image')} for {example + 1} examples or more: give one for each"
+                f"images are given for {count} of {example + 1} or more examples: give one for each"
             )
         return found
 
@@ -167,8 +166,9 @@ def by_head(record: AttentionRecord) -> AttentionRecord:
     Each shows what the first token attends to, such as the class token; in a model without such tokens, the
     mean over the patches. Any other record, such as that of a decoder, remains as it is.
     """
-    rows, cells = len(record.queries), len(record.keys)
-    if record.picture is None or not (rows == 1 or cells <= rows <= cells + MOST_TOKENS):
+    heads, rows, cells = record.weights.shape
+    pooled = rows == 1 < heads
+    if record.picture is None or not (pooled or cells <= rows <= cells + MOST_TOKENS):
         return record
     mean = rows == cells
     weights = record.weights.mean(1) if mean else record.weights[:, 0]

@@ -23,6 +23,7 @@ from attention_lab.viz.overlay_cells import DEEPEST, Overlay, enlarged, paint, p
 _MOST = 40  # most panels
 _WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # targets: pixels of a panel, and per pixel of the input picture
 _LOWEST = 8  # least height of a panel in pixels
+_READABLE = 120  # pixels in which a part of a long symbol can be recognised
 _SHAPE = 1.5  # target ratio of width to height of the entire picture
 
 
@@ -168,13 +169,15 @@ def _largest_weight(overlay: Overlay, query: int) -> str:
 
 
 def _caption(paper: Paper, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
-    """Write the symbol, and its largest weight on the right."""
+    """Write the symbol, and its largest weight on the right if there is room for both."""
     if query < 0:
         paper.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
         return
     largest = _largest_weight(overlay, query)
     room = width - label_mask(largest, 12).shape[1] - 10
-    if query < len(overlay.titles):
-        paper.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
-    if room >= width // 3:
+    name = overlay.titles[query] if query < len(overlay.titles) else ""
+    both = room >= min(_READABLE, label_mask(name[:_READABLE], 17).shape[1])
+    if name:
+        paper.text(name, (left - 1, line), size=17, limit=room if both else width)
+    if both:
         paper.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)

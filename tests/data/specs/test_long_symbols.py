@@ -6,13 +6,13 @@ import pytest
 
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import (
-    ImageFilesSpec,
     InflectionSpec,
     LabelledSpec,
     PairsSpec,
     TextSpec,
     TimeSeriesSpec,
 )
+from attention_lab.data.specs.images import ImageFilesSpec, LabelledImagesSpec
 from attention_lab.errors import LabError
 
 LONG = "x" * 10_001
@@ -26,6 +26,7 @@ LONG = "x" * 10_001
         (f"a\tb\nc\t{LONG}\n", LabelledSpec(file="data")),
         (f"a\tb\n{LONG}\tc\n", LabelledSpec(file="data")),
         (f"a\t1\n{LONG}\t2\n", TimeSeriesSpec(file="data")),
+        (f"a\tb\n{LONG}\tc\n", LabelledImagesSpec(file="data")),
         (f"a\tb\nc\t{LONG}\n", ImageFilesSpec(file="data", target_split="spaces")),
         (f"a\tb\tN\nc\td\tN;{LONG}\n", InflectionSpec(file="data")),
         (f"a b {LONG}\n", TextSpec(file="data", unit="words")),

@@ -23,6 +23,8 @@ T_co = TypeVar("T_co", covariant=True)
 LARGEST_FLOAT = 3.4e38  # of float32
 LARGEST_FILE = 1 << 30
 """Largest data file in bytes."""
+LONGEST_SIDE = 1024
+"""Largest side in pixels of a labelled image, once it is scaled."""
 LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000

@@ -1,7 +1,8 @@
-"""Grey images of equal height and any width: reading, storage and padding.
+"""Images: reading, storage and padding.
 
-An image is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size. Its cells
-are numbered down each column, from left to right, so that padding on the right comes last.
+An image of text is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size.
+Its cells are numbered down each column, from left to right, so that padding on the right comes last. A
+labelled image is a square [C, S, S] of light from 0 (black) to 1, with one channel or three.
 """
 
 import io
@@ -9,7 +10,8 @@ import math
 import struct
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,6 +20,7 @@ import torch
 from PIL import ExifTags, Image, UnidentifiedImageError
 from torch import Tensor
 
+from attention_lab.data.reading.files import blame
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.files.regular_files import open_regular
 
@@ -77,11 +80,31 @@ def whole_cells(image: Tensor, cell: int) -> Tensor:
 
 
 def read_image(path: Path, height: int, cell: int) -> Tensor:
-    """Read an image file in grey, with dark ink on light paper, upright, scaled to `height` pixels.
+    """Read an image of text in grey, with dark ink on light paper, upright, scaled to `height` pixels.
 
     Raises:
         LabError: the file is missing, not an image, too large or wide, or has pixels of 32 bits.
     """
+
+    def scaled(sides: tuple[int, int]) -> tuple[int, int]:
+        width = max(1, round(sides[0] * height / sides[1]))
+        _check_size(width, height, cell, path)
+        return width, height
+
+    return whole_cells(1 - _read(path, scaled, "L")[0], cell)
+
+
+def read_square(path: Path, size: int, *, colour: bool) -> Tensor:
+    """Read an image of anything, upright, scaled to a square [C, S, S] of light; C is 3 in colour, else 1.
+
+    Raises:
+        LabError: the file is missing, not an image, too large, or has pixels of 32 bits.
+    """
+    return _read(path, lambda sides: (size, size), "RGB" if colour else "L")
+
+
+def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode: str) -> Tensor:
+    """An image [C, H, W] of light from 0 to 1; `scaled` gives width and height from those of the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about damaged files
@@ -97,12 +120,11 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
                 _check_repeats(file, opened, path)
                 orientation = _orientation(file)
                 sides = file.size[::-1] if orientation >= 5 else file.size
-                width = max(1, round(sides[0] * height / sides[1]))
-                _check_size(width, height, cell, path)
-                grey = _grey(file, path)
+                size = scaled(sides)
+                image = _on_white(file, path).convert(mode)
                 if orientation > 1:
-                    grey = grey.transpose(_TURNS[orientation])
-                grey = grey.resize((width, height), Image.Resampling.BOX)
+                    image = image.transpose(_TURNS[orientation])
+                image = image.resize(size, Image.Resampling.BOX)
     except UnidentifiedImageError:
         raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -110,8 +132,8 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
     except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or "the image is damaged"
         raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
-    ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
-    return whole_cells(ink, cell)
+    light = torch.from_numpy(np.asarray(image, dtype=np.float32) / 255)
+    return light[None] if light.dim() == 2 else light.permute(2, 0, 1).contiguous()
 
 
 class _Metered(io.BufferedReader):
@@ -142,18 +164,50 @@ class _Metered(io.BufferedReader):
 
 
 class ImageReader:
-    """Reads image files with `read_image`, each of them once: many lines may name the same large file."""
+    """Reads image files with a function, each of them once: many lines may name the same large file."""
 
-    def __init__(self, height: int, cell: int) -> None:
-        self.height, self.cell = height, cell
+    def __init__(self, read: Callable[[Path], Tensor]) -> None:
+        self._read = read
         self._known: dict[object, Tensor] = {}
 
     def read(self, path: Path) -> Tensor:
-        """See `read_image`."""
+        """The image in a file. Raises LabError if the function does."""
         key = _identity(path)
         if key not in self._known:
-            self._known[key] = read_image(path, self.height, self.cell)
+            self._known[key] = self._read(path)
         return self._known[key]
+
+
+def read_listed(
+    images: Iterable[tuple[str, str]], read: Callable[[Path], Tensor], smaller: str
+) -> list[Tensor]:
+    """Read the images that lines of a file name.
+
+    Args:
+        images: for each, `file:line`, and its path relative to the folder of that file.
+        read: reads an image.
+        smaller: the option that makes all of them smaller.
+
+    Raises:
+        LabError: an image cannot be read, or they have more than `MOST_PIXELS` in all.
+    """
+    reader, found, pixels = ImageReader(read), [], 0
+    for place, path in images:
+        with blame(place):
+            image = reader.read(Path(place.rpartition(":")[0]).parent / path.strip())
+        pixels += image.numel()
+        if pixels > MOST_PIXELS:
+            raise LabError(
+                f"{place}: the images up to here have more than {MOST_PIXELS:,} pixels in all: "
+                f"choose a smaller {smaller}, or fewer images"
+            )
+        found.append(image)
+    return found
+
+
+def content_of(image: Tensor) -> Hashable:
+    """A value that is equal for two images only if their pixels are, whatever their files."""
+    return tuple(image.shape), blake2b(image.numpy().tobytes(), digest_size=16).digest()
 
 
 def _identity(path: Path) -> object:
@@ -207,8 +261,8 @@ def _check_repeats(file: Image.Image, opened: BinaryIO, path: Path) -> None:
     opened.seek(place)
 
 
-def _grey(file: Image.Image, path: Path) -> Image.Image:
-    """The image in grey, with white in place of transparency.
+def _on_white(file: Image.Image, path: Path) -> Image.Image:
+    """The image with white in place of transparency, in 8 bits.
 
     Raises:
         LabError: its pixels have 32 bits, which do not say what number is white.
@@ -218,4 +272,4 @@ def _grey(file: Image.Image, path: Path) -> Image.Image:
     if file.mode in ("I", "F"):
         raise LabError(f"{path} has pixels of 32 bits; save it with 8 or 16")
     coloured = file.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
+    return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured)

@@ -10,7 +10,7 @@ from typing import Any
 
 from attention_lab.constructor_options import make_spec
 from attention_lab.data.reading.files import read_ahead, read_text
-from attention_lab.data.specs import files, graph, packaged, sampled, tables
+from attention_lab.data.specs import files, graph, images, packaged, sampled, tables
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.option_checks import check_batch_size
 from attention_lab.errors import LabError
@@ -24,10 +24,11 @@ SPECS: Mapping[str, type[Any]] = {
     "Digits": packaged.DigitsSpec,
     "FarPairs": sampled.FarPairsSpec,
     "GraphFiles": graph.GraphFilesSpec,
-    "ImageFiles": files.ImageFilesSpec,
+    "ImageFiles": images.ImageFilesSpec,
     "Inflection": files.InflectionSpec,
     "Karate": packaged.KarateSpec,
     "Labelled": files.LabelledSpec,
+    "LabelledImages": images.LabelledImagesSpec,
     "ListOps": sampled.ListOpsSpec,
     "Motifs": sampled.MotifsSpec,
     "Pairs": files.PairsSpec,

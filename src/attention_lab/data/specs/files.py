@@ -189,44 +189,6 @@ class TextSpec(FileSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageFilesSpec(ColumnsSpec):
-    """The options of `ImageFiles`.
-
-    Attributes:
-        target_split: how to split a text into symbols, "characters" or "spaces".
-        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
-        height: see `ImageTransductionData`.
-        cell: see `ImageTransductionData`.
-    """
-
-    COLUMNS = ("image", "text")
-
-    target_split: Cut = "characters"
-    target_normalization: Normalization = "none"
-    height: int = 32
-    cell: int = 8
-    batch_size: int | None = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(get_args(Cut), target_split=self.target_split)
-        check_choice(get_args(Normalization), target_normalization=self.target_normalization)
-
-    def load(self) -> Splits[list[Row]]:
-        """Read the files, but not the images that they name."""
-        return self.read(key=lambda row: row.first.strip())
-
-    def symbols(self, row: Row) -> Iterable[str]:
-        """See `ColumnsSpec`."""
-        return self.target.tokens(row.second)
-
-    @property
-    def target(self) -> Notation:
-        """How texts are split into symbols."""
-        return Notation(self.target_split, self.target_normalization)
-
-
-@dataclass(frozen=True, kw_only=True)
 class InflectionSpec(ColumnsSpec):
     """The options of `Inflection`.
 

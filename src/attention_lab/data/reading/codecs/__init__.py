@@ -9,6 +9,7 @@ from typing import Any, get_args
 from attention_lab.data.reading.codecs.base import BaseCodec, check_codec
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
 from attention_lab.data.reading.codecs.image import ImageCodec
+from attention_lab.data.reading.codecs.labelled_image import LabelledImageCodec
 from attention_lab.data.reading.codecs.language import LanguageCodec
 from attention_lab.data.reading.codecs.node import NodeCodec
 from attention_lab.data.reading.codecs.regression import RegressionCodec
@@ -21,6 +22,7 @@ __all__ = [
     "ClassificationCodec",
     "Codec",
     "ImageCodec",
+    "LabelledImageCodec",
     "LanguageCodec",
     "NodeCodec",
     "RegressionCodec",
@@ -35,6 +37,7 @@ Codec = (
     | TransductionCodec
     | ClassificationCodec
     | SeriesCodec
+    | LabelledImageCodec
     | ImageCodec
     | NodeCodec
     | LanguageCodec

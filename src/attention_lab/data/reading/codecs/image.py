@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
 from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
-from attention_lab.data.reading.image_files import ImageReader, Images
+from attention_lab.data.reading.image_files import ImageReader, Images, read_image
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
@@ -37,7 +38,7 @@ class ImageCodec(BaseCodec):
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""
-        reader = ImageReader(self.height, self.cell)
+        reader = ImageReader(partial(read_image, height=self.height, cell=self.cell))
 
         def read(line: str) -> Tensor:
             """The image that a line names."""
