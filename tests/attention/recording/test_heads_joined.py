@@ -294,3 +294,31 @@ def test_positions_of_one_sequence_are_not_taken_for_examples(positions: int) ->
     with recording(model := Unbatched(nn.Identity())) as weights:
         model(torch.randn(positions, H * D))
     assert weights[""].shape == (1, H, positions, positions)
+
+
+@pytest.mark.parametrize("examples", [1, H, 2 * H])
+def test_examples_of_several_inputs_are_not_taken_for_heads(examples: int) -> None:
+    """An encoder and a decoder compute their heads one by one."""
+
+    class OneByOne(nn.Module):
+        num_heads = H
+
+        def forward(self, query: Tensor, memory: Tensor) -> Tensor:
+            heads = list(zip(query.chunk(H, -1), memory.chunk(H, -1), strict=True))
+            weights = [(q @ k.mT).softmax(-1) for q, k in heads]
+            self.expected = torch.cat(weights, 1).unsqueeze(1)
+            return torch.cat([w @ k for w, (_, k) in zip(weights, heads, strict=True)], -1)
+
+    class EncoderDecoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.encoder, self.decoder = nn.Embedding(9, H * D), OneByOne(), OneByOne()
+
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:
+            source, target = self.embedding(source), self.embedding(target)
+            return self.decoder(target, self.encoder(source, source))  # type: ignore[no-any-return]
+
+    with recording(model := EncoderDecoder()) as weights, torch.no_grad():
+        model(torch.randint(9, (examples, L)), torch.randint(9, (examples, W)))
+    for name in ("encoder", "decoder"):
+        assert torch.equal(weights[name], getattr(model, name).expected)

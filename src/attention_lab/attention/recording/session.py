@@ -150,7 +150,7 @@ class Session:
         heads = site.number_of_heads
         if not heads:
             return replace(site, caller=caller(frame, module, self._modules))
-        examples = number_of_examples(frame, self._modules, heads)
+        examples = number_of_examples(frame, module, self._modules, heads)
         return replace(site, caller=with_images(frame, module, heads), examples=examples)
 
     def _is_hidden(self, name: str) -> bool:

@@ -137,8 +137,10 @@ def with_images(frame: FrameType | None, module: nn.Module, heads: int) -> Calle
     return Caller((heads,), (len(given),)) if given is not None and given.dim() == 4 else None
 
 
-def number_of_examples(frame: FrameType | None, modules: Collection[int], heads: int) -> int | None:
-    """The number of examples in the only input of the model; None if it does not show.
+def number_of_examples(
+    frame: FrameType | None, inside: nn.Module, modules: Collection[int], heads: int
+) -> int | None:
+    """The number of examples in the inputs of the model; None if it does not show.
 
     Queries, keys and values may have examples and heads in one dimension already, as may the input of a
     module without layers. If the first size is the second times the heads, the second may be the examples.
@@ -146,8 +148,9 @@ def number_of_examples(frame: FrameType | None, modules: Collection[int], heads:
 
     Args:
         frame: where the search for the outermost module starts, and goes outwards.
+        inside: the module that attends.
         modules: identities of the modules of the model.
-        heads: the number of heads of the module that attends.
+        heads: its number of heads.
     """
     outermost = None
     while frame is not None:
@@ -161,9 +164,12 @@ def number_of_examples(frame: FrameType | None, modules: Collection[int], heads:
         for x in _tensors(outermost)
         if x.dtype != torch.bool and x.dim() >= (3 if x.is_floating_point() else 2)
     ]
-    if len(given) != 1 or len(given[0]) == given[0].shape[1] * heads:
+    if len(given) > 1 and outermost.f_locals["self"] is inside:  # queries, keys and values
         return None
-    return len(given[0])
+    sizes = {len(x) for x in given}
+    if len(sizes) != 1 or any(len(x) == x.shape[1] * heads for x in given):
+        return None
+    return sizes.pop()
 
 
 def _tensors(frame: FrameType) -> list[Tensor]:
