@@ -80,6 +80,13 @@ def vector_times_energies(layer: "Decoder", q: Tensor, x: Tensor) -> tuple[Tenso
     return weights, (weights.unsqueeze(-1) * x).sum(1)
 
 
+@style
+def convolution(layer: "Decoder", q: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """As poolings of speech and of point clouds compute their scores."""
+    weights = layer.convolution(torch.tanh(layer.of_query(q).unsqueeze(2) + x.mT)).softmax(-1)
+    return weights.squeeze(1), (x.mT * layer.dropout(weights)).sum(-1)
+
+
 class Decoder(nn.Module):
     """A layer that attends with one of the styles, two steps long."""
 
@@ -90,7 +97,7 @@ class Decoder(nn.Module):
         self.attend = attend
         self.of_query, self.of_key, self.score = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, 1)
         self.softmax, self.dropout = nn.Softmax(dim=1), nn.Dropout(0.2)
-        self.vector = nn.Parameter(torch.randn(D))
+        self.convolution, self.vector = nn.Conv1d(D, 1, 1), nn.Parameter(torch.randn(D))
 
     def forward(self, x: Tensor) -> Tensor:
         query = x.mean(1)

@@ -12,6 +12,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from attention_lab.attention.recording.by_hand.calls import (
     COMPARISONS,
+    CONVOLUTIONS,
     DIVISION,
     DROPOUT,
     EXP,
@@ -128,7 +129,7 @@ class ByHand:
             result = self._follow(call) if self._known else call()
             if func in MULTIPLICATION:
                 self._elementwise(factors(call), result)
-            elif func in LINEAR and self._known.get(result) is None:
+            elif func in LINEAR | CONVOLUTIONS and self._known.get(result) is None:
                 x, matrix, *_ = factors(call)
                 self._keep(result, of_layer(x, matrix, result))
         return result

@@ -21,7 +21,9 @@ def depend_on_example(both: list[Tensor]) -> bool:
 
 
 def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
-    """The output of a linear layer, if it may be scores of one head or a few."""
+    """The output of a linear layer or a convolution, if it may be scores of one head or a few."""
+    if matrix.dim() > 2:  # a convolution, whose positions come last
+        return Scores() if len(matrix) == 1 and of_example(x, x) else None
     if is_of_positions(x, matrix):
         return Scores()
     if type(output) is not Tensor or output.is_nested or not of_example(x, x):
