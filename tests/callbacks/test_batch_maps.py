@@ -10,6 +10,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
+from pytorch_lightning.strategies import SingleDeviceStrategy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -281,3 +282,15 @@ def test_the_guide_runs(
     assert list(_record(events[first][0]).queries) == ["the", "film", "was", "not", "good"]
     events = _events(tmp_path / "logs" / "encoder")
     assert sorted(events) == [f"example 1/layers.{number}.self_attn" for number in range(2)]
+
+
+def test_a_process_that_does_not_write_runs_the_batch(tmp_path: Path) -> None:
+    """It may have parameters that the others need."""
+
+    class Second(SingleDeviceStrategy):
+        is_global_zero = False  # type: ignore[assignment]
+
+    called = []
+    maps = AttentionMaps(_batch(), forward=lambda module, batch: called.append(module(**batch)))
+    _fit([maps], TensorBoardLogger(str(tmp_path)), strategy=Second(device="cpu"))
+    assert len(called) == 3 and not any("example" in tag for tag in _events(tmp_path))

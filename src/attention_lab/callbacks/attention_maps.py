@@ -152,8 +152,7 @@ class AttentionMaps(pl.Callback):
             self._write_batch(trainer, pl_module)
 
     def _write_batch(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.is_global_zero:
-            return
+        """Run the batch in every process, as each may have a shard of the model; write in one."""
         loggers = [one for one in trainer.loggers if _is_for_tensorboard(one)]
         trial = bool(trainer.fast_dev_run)  # type: ignore[attr-defined]  # Lightning takes the loggers away
         if not loggers and not trial:
@@ -168,7 +167,7 @@ class AttentionMaps(pl.Callback):
         with precision.forward_context(), torch.autocast("cpu", enabled=False):
             images = self._batch_images(pl_module)
             observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward, images)
-        if trial:
+        if trial or not trainer.is_global_zero:
             return
         writer: SummaryWriter = loggers[0].experiment  # type: ignore[attr-defined]
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
