@@ -53,6 +53,16 @@ def test_a_module_that_is_held_twice_is_replaced_in_both_places() -> None:
     assert type(model[0]) is MultiheadAttention
 
 
+def test_parameters_remain_the_same_objects() -> None:
+    """Also those that two modules share; an optimiser that has them goes on training them."""
+    model = nn.ModuleList(nn.MultiheadAttention(8, 2, kdim=4, vdim=6) for _ in range(2))
+    model[1].q_proj_weight, model[1].out_proj.bias = model[0].q_proj_weight, model[0].out_proj.bias
+    before = dict(model.named_parameters(remove_duplicate=False))
+    replace_attention(model, Mechanism(ScaledDot))
+    after = dict(model.named_parameters(remove_duplicate=False))
+    assert {name: id(one) for name, one in before.items()} == {name: id(one) for name, one in after.items()}
+
+
 def test_one_of_our_own_gets_another_mechanism() -> None:
     model = nn.Sequential(MultiheadAttention(32, 4, dropout=0.2, batch_first=True)).eval()
     before = model[0].in_proj_weight

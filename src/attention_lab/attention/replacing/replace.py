@@ -136,6 +136,9 @@ def _in_torch(model: nn.Module, mechanism: Mechanism, chosen: ChosenModules) -> 
                 "the model is the attention itself: use MultiheadAttention.from_torch(model, mechanism)"
             )
         new = MultiheadAttention.from_torch(module, mechanism)
+        for place, parameter in module.named_parameters(remove_duplicate=False):  # others may share it
+            owner, _, own = place.rpartition(".")
+            setattr(new.get_submodule(owner), own, parameter)
         for holder, part, held in holders:
             if held is module:
                 yield _Replacement(name, holder, part, new, new.attention)
