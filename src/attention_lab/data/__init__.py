@@ -7,8 +7,8 @@ from attention_lab.lazy_names import lazy_names
 if TYPE_CHECKING:
     from attention_lab.data.classification import ClassificationData, Digits, Labelled
     from attention_lab.data.cmudict import CMUDict
-    from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
-    from attention_lab.data.images import DigitStrips, ImageFiles, ImageTransductionData
+    from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate, LabelledGraph
+    from attention_lab.data.images import DigitStrips, ImageExample, ImageFiles, ImageTransductionData
     from attention_lab.data.inflection.data_set import Inflection
     from attention_lab.data.labelled_images import LabelledImages
     from attention_lab.data.language import LanguageData, Text, Words
@@ -67,11 +67,13 @@ __all__ = [
     "GraphData",
     "GraphFiles",
     "ImageCodec",
+    "ImageExample",
     "ImageFiles",
     "ImageTransductionData",
     "Inflection",
     "Karate",
     "Labelled",
+    "LabelledGraph",
     "LabelledImageCodec",
     "LabelledImages",
     "LanguageBatch",

@@ -77,6 +77,8 @@ class ClassificationData(DataModule):
             least, largest = split.inputs.bounds
             wrong = least if least < 0 else largest
             return "" if 0 <= wrong <= most else f"a token {wrong}, but the codec has 0 to {most}"
+        if not split.is_finite:
+            return "a number that is not finite in float32"
         if shortest < sizes.length and not sizes.variable_length:
             return (
                 f"{shortest} steps, but the codec has exactly {sizes.length}: a SeriesCodec allows any length"

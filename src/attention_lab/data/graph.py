@@ -2,15 +2,21 @@
 
 import random
 from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
+from attention_lab.argument_checks import kind_of
+from attention_lab.console_text import counted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import NodeSplit, Split
 from attention_lab.data.reading.files import blame, read_once
+from attention_lab.data.reading.returned import require
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.specs.graph import GraphFilesSpec
@@ -42,13 +48,51 @@ class GraphData(DataModule):
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
-        codec, labels, splits = self.graph()
+        codec, labels, splits = self._checked(self.graph())
         if (self.given(NodeCodec) or codec) != codec:
             raise LabError(
                 "the model was trained on another graph; test it on that one, or train a new model"
             )
         self.codec, self.sizes = codec, codec.sizes
         return splits.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
+
+    def _checked(self, returned: object) -> LabelledGraph:
+        """The graph. Raises LabError if it is none, as that of one's own class may be."""
+        wanted = "LabelledGraph(codec, labels, splits)"
+        codec, labels, splits = require(self, "graph", returned, LabelledGraph, wanted)
+        require(self, "graph", codec, NodeCodec, "a NodeCodec as the codec of its LabelledGraph")
+        require(self, "graph", splits, Splits, "Splits as those of its LabelledGraph")
+        name, count = f"{type(self).__name__}.graph", len(codec.names)
+        classes = _numbers(labels, f"{name} must give the number of the class of each node, -1 if unknown")
+        if len(classes) != count:
+            raise LabError(f"{name} gives {counted(len(classes), 'label')} for {counted(count, 'node')}")
+        for label in classes:
+            if not -1 <= label < len(codec.labels):
+                raise LabError(
+                    f"{name} gives a label {label}, but the codec has 0 to {len(codec.labels) - 1}"
+                )
+        must = f"{name} must give the numbers of the nodes of each split"
+        numbers = splits.map(lambda nodes: _numbers(nodes, must))
+        for split, nodes in numbers._asdict().items():
+            for node in nodes:
+                if not 0 <= node < count:
+                    raise LabError(
+                        f"{name} gives a node {node}, in {split}, but the nodes are 0 to {count - 1}"
+                    )
+                if classes[node] < 0:
+                    raise LabError(f"{name} gives the node {node}, in {split}, whose label is unknown")
+        return LabelledGraph(codec, classes, numbers)
+
+
+def _numbers(values: object, must: str) -> list[int]:
+    """Whole numbers, also of a tensor or an array. Raises LabError with `must`; True and False are none."""
+    plain = values.tolist() if isinstance(values, torch.Tensor | np.ndarray) else values
+    if isinstance(plain, Sequence) and not isinstance(plain, str):
+        for one in plain:
+            if isinstance(one, bool) or not isinstance(one, Integral):
+                raise LabError(f"{must}, not {one!r}"[:200])
+        return list(map(int, plain))
+    raise LabError(f"{must}, not {kind_of(values)}")
 
 
 class Graph8(GraphData):

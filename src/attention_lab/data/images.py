@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_splits
 from attention_lab.data.file_warnings.format_hints import space_hint
@@ -21,6 +22,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.image_files import Images, content_of, read_image, read_listed, whole_cells
+from attention_lab.data.reading.returned import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec
@@ -76,8 +78,14 @@ class ImageTransductionData(DataModule):
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
-        examples = self.examples()
-        own = ImageCodec(self.height, self.cell, self.make_tokenizer(examples.train))
+        wanted = "ImageExample(image, target)"
+        examples = require_lists(self, "examples", self.examples(), ImageExample, wanted)
+        for one in chain(*examples):
+            if problem := self._problem(*one):
+                raise LabError(f"{type(self).__name__}.examples: {problem}")
+        made = self.make_tokenizer(examples.train)
+        tokenizer = require(self, "make_tokenizer", made, Tokenizer, "a Tokenizer")
+        own = ImageCodec(self.height, self.cell, tokenizer)
         self.codec = self.given(ImageCodec) or own
         for option in ("height", "cell"):
             needed, found = getattr(self.codec, option), getattr(own, option)
@@ -90,11 +98,37 @@ class ImageTransductionData(DataModule):
             self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, terms)
         return examples.map(self._split)
 
+    def _problem(self, image: object, target: object, gold: object) -> str:
+        """What is wrong with an example, as with that of one's own class; empty if nothing is."""
+        wanted = f"an image must be a tensor [{self.height}, W], W a multiple of {self.cell}"
+        if not isinstance(image, Tensor):
+            return f"{wanted}, not {kind_of(image)}"
+        if (
+            image.dim() != 2
+            or image.shape[0] != self.height
+            or not image.numel()
+            or image.shape[1] % self.cell
+        ):
+            return f"{wanted}, not {list(image.shape)}"
+        if image.is_complex() or not bool(((image >= 0) & (image <= 1)).all()):
+            return "the ink of an image must be from 0, paper, to 1"
+        if not isinstance(target, Sequence):
+            return f"a target must be a sequence of symbols, not {kind_of(target)}"
+        if isinstance(gold, str) or not isinstance(gold, Sequence):
+            return f"gold must be the cells of each symbol, not {kind_of(gold)}"
+        for cells in gold:
+            if isinstance(cells, str) or not isinstance(cells, Sequence):
+                return f"gold must be the cells of each symbol, not {kind_of(cells)}"
+        if gold and (len(gold) != len(target) or len(set(map(len, gold))) > 1):
+            return "gold must have equally many cells for each symbol of the target, or be empty"
+        last, count = max(chain(*gold), default=0), image.numel() // self.cell**2
+        return f"gold has the cell {last}, but the image has 0 to {count - 1}" if last >= count else ""
+
     def _split(self, examples: Sequence[ImageExample]) -> TransductionSplit:
         vocabulary = self.codec.target.vocabulary
         targets = [[*vocabulary.ids(example.target), EOS] for example in examples]
         return TransductionSplit(
-            sources=Images([example.image for example in examples]),
+            sources=Images([example.image.detach().float() for example in examples]),
             targets=targets,
             references=[[target] for target in targets],
             alignments=[[cell for cells in example.gold for cell in cells] for example in examples],

@@ -14,6 +14,7 @@ from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import LanguageSplit, Split
 from attention_lab.data.reading.files import read_once
+from attention_lab.data.reading.returned import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import TextSpec
@@ -45,8 +46,9 @@ class LanguageData(DataModule):
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
-        sequences = self.sequences()
-        own = self.make_codec(sequences)
+        returned: Splits[list[Symbols]] = self.sequences()
+        sequences = require_lists(self, "sequences", returned, Sequence, "sequences of symbols")  # type: ignore[type-abstract]
+        own = require(self, "make_codec", self.make_codec(sequences), LanguageCodec, "a LanguageCodec")
         codec = self.given(LanguageCodec) or own
         if _form(codec) != _form(own):
             raise LabError(f"the model needs {_form(codec)}, but this is {_form(own)}")
@@ -54,6 +56,13 @@ class LanguageData(DataModule):
         self.unseen = self.find_unseen(sequences)
         end = [EOS] if codec.ends else []
         ids = codec.tokenizer.vocabulary.ids
+        # A model reads BOS and all symbols but the last, which may be EOS.
+        longest = max(map(len, chain(*sequences)), default=0) + len(end)
+        if longest > codec.length:
+            name = type(self).__name__
+            raise LabError(
+                f"{name}: the longest sequence needs a length of {longest}, the codec has {codec.length}"
+            )
         return sequences.map(
             lambda split: LanguageSplit([array("i", [BOS, *ids(symbols), *end]) for symbols in split])
         )

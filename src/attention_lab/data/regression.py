@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples, split_names
 from attention_lab.data.reading.batches import Batch, RegressionBatch
@@ -14,6 +15,7 @@ from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import RegressionSplit, Split
 from attention_lab.data.reading.files import blame, read_once
+from attention_lab.data.reading.returned import require
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.sampled import SineSpec
 from attention_lab.data.specs.tables import CSVSpec, TableSpec
@@ -53,9 +55,28 @@ class RegressionData(DataModule):
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
-        inputs, target, rows = self.table()
+        inputs, target, rows = self._checked(self.table())
         with self.blame_file():
             return self._build(inputs, target, rows)
+
+    def _checked(self, returned: object) -> Table:
+        """The table in float64. Raises LabError if it is none, as that of one's own class may be."""
+        inputs, target, rows = require(self, "table", returned, Table, "Table(inputs, target, rows)")
+        name = f"{type(self).__name__}.table"
+        if not isinstance(inputs, list) or not all(isinstance(one, str) for one in [*inputs, target]):
+            raise LabError(f"{name} must give a list of the names of the inputs, and the name of the target")
+        columns = len(inputs) + 1
+        for split in require(self, "table", rows, Splits, "Splits as the rows of its Table"):
+            shape = list(split.shape) if isinstance(split, Tensor) else kind_of(split)
+            if not isinstance(split, Tensor) or split.dim() != 2 or split.shape[1] != columns:
+                raise LabError(
+                    f"{name} must give tensors [N, {columns}] of rows, the target last, not {shape}"
+                )
+            if split.is_complex():
+                raise LabError(f"{name} must give real numbers, not {split.dtype}")
+        if not len(rows.train):
+            raise LabError("there are no examples for training")
+        return Table(inputs, target, rows.map(lambda split: split.detach().double()))
 
     def _build(self, inputs: list[str], target: str, rows: Splits[Tensor]) -> Splits[Split]:
         codec = self.given(RegressionCodec) or RegressionCodec.of(

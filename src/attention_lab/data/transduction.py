@@ -13,6 +13,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import Row
+from attention_lab.data.reading.returned import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
@@ -59,10 +60,8 @@ class TransductionData(DataModule):
         """See `DataModule`."""
         examples = self.examples()
         self._check(examples)
-        own: object = self.make_codec(examples.train)
-        if not isinstance(own, TransductionCodec):
-            wanted = f"{type(self).__name__}.make_codec must return a TransductionCodec"
-            raise LabError(f"{wanted}, not {kind_of(own)}")
+        made = self.make_codec(examples.train)
+        own = require(self, "make_codec", made, TransductionCodec, "a TransductionCodec")
         self.codec = self.given(TransductionCodec) or own
         _check_notation("source", self.codec.source.notation, own.source.notation)
         _check_notation("target", self.codec.target.notation, own.target.notation)
@@ -77,18 +76,9 @@ class TransductionData(DataModule):
 
     def _check(self, examples: object) -> None:
         """Raise LabError unless these are examples, as those of one's own class may not be."""
-        name = f"{type(self).__name__}.examples"
-        wanted = "must return Splits of lists of Example(source, target)"
-        if not isinstance(examples, Splits):
-            raise LabError(f"{name} {wanted}, not {kind_of(examples)}")
-        for rows in examples:
-            if not isinstance(rows, Sequence):
-                raise LabError(f"{name} {wanted}, not of {kind_of(rows)}")
-        for one in chain(*examples):
-            if not isinstance(one, Example):
-                raise LabError(f"{name} {wanted}, not of {kind_of(one)}")
+        for one in chain(*require_lists(self, "examples", examples, Example, "Example(source, target)")):
             if problem := _problem(*one):
-                raise LabError(f"{name}: {problem}")
+                raise LabError(f"{type(self).__name__}.examples: {problem}")
 
     def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
         """Add hints about far longer sources or targets than most; `rows` has the line of each example."""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -21,7 +22,7 @@ from attention_lab.data.reading.batches import (
 )
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.image_files import Images
-from attention_lab.data.reading.ragged import Ragged, RaggedVectors
+from attention_lab.data.reading.ragged import Ragged, RaggedRows, RaggedVectors, all_finite
 from attention_lab.errors import LabError
 
 PROMPT = 32
@@ -122,7 +123,10 @@ class ClassificationSplit(Split):
     """
 
     def __init__(
-        self, inputs: Ragged | RaggedVectors | Tensor, labels: Sequence[int], texts: Sequence[str] = ()
+        self,
+        inputs: Ragged | RaggedVectors | Tensor,
+        labels: Sequence[int] | Tensor | np.ndarray,
+        texts: Sequence[str] = (),
     ) -> None:
         self.inputs: Ragged | RaggedVectors | Tensor
         if isinstance(inputs, Ragged | RaggedVectors):
@@ -135,13 +139,15 @@ class ClassificationSplit(Split):
         elif inputs.dim() != 3:
             raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
         else:
-            self.inputs, self.lengths = inputs.float(), torch.full(inputs.shape[:1], inputs.shape[1])
+            self.inputs, self.lengths = inputs.detach().float(), torch.full(inputs.shape[:1], inputs.shape[1])
         self._texts = tuple(texts)
-        try:
-            given: Tensor | None = torch.as_tensor(labels)
-        except (TypeError, ValueError):  # texts, for instance
+        try:  # a column of pandas has labels of its own for its rows
+            given: Tensor | None = torch.as_tensor(
+                labels if isinstance(labels, Tensor | np.ndarray) else list(labels)
+            )
+        except (TypeError, ValueError, RuntimeError):  # texts, for instance
             given = None
-        if given is None or bool((given != given.long()).any()):
+        if given is None or not given.dim() or bool((given != given.long()).any()):
             raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives")
         self.labels = given.long()
         count = len(self.lengths)
@@ -150,6 +156,11 @@ class ClassificationSplit(Split):
                 raise LabError(
                     f"ClassificationSplit has {counted(count, 'sequence')}, but {counted(other, noun)}"
                 )
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no input is infinite or NaN."""
+        return self.inputs.is_finite if isinstance(self.inputs, RaggedRows) else all_finite(self.inputs)
 
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""

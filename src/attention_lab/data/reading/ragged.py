@@ -29,6 +29,11 @@ class RaggedRows:
         self._starts = self.lengths.cumsum(0) - self.lengths
         self._values = values
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no number is infinite or NaN."""
+        return all_finite(self._values)
+
     def __getitem__(self, index: Tensor) -> Tensor:
         """Rows `index` [..] as [.., L, *d], L their largest length."""
         return self.padded(index, int(self.lengths[index].max()))
@@ -71,14 +76,22 @@ class RaggedVectors(RaggedRows):
     """
 
     def __init__(self, rows: Sequence[Tensor]) -> None:
+        rows = list(rows)  # they may come from a generator
         check_sequences(rows, "RaggedVectors")
         padding = torch.zeros(1, rows[0].shape[1] if len(rows) else 0)
-        super().__init__(torch.cat([*(row.float() for row in rows), padding]), [len(row) for row in rows])
+        super().__init__(
+            torch.cat([*(row.detach().float() for row in rows), padding]), [len(row) for row in rows]
+        )
 
     @property
     def features(self) -> int:
         """The numbers in a vector, d."""
         return self._values.shape[1]
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether no number is infinite or NaN."""
+    return bool(values.isfinite().all())
 
 
 def check_sequences(rows: Sequence[Tensor], name: str) -> None:

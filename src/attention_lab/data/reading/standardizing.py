@@ -89,6 +89,8 @@ def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
         return
     row, column = places[0]
     value, size = float(values[row, column]), float(scaled[row, column])
+    if not math.isfinite(value):
+        raise LabError(f"column {names[column]!r}: not all of its numbers are finite")
     if value == size:  # not scaled
         how = f"divide the column by 1e{math.floor(math.log10(abs(value)))}, or set data.standardize=true"
         raise LabError(f"column {names[column]!r}: {value:.4g} is too large to be squared in float32: {how}")

@@ -192,7 +192,10 @@ class Vocabulary:
     @classmethod
     def of(cls, sequences: Iterable[Iterable[str]]) -> Self:
         """The vocabulary of all symbols in `sequences`, sorted."""
-        return cls(sorted(set(chain.from_iterable(sequences))))
+        symbols = set(chain.from_iterable(sequences))
+        if not all(isinstance(one, str) for one in symbols):  # they could not be sorted
+            return cls(list(symbols))
+        return cls(sorted(symbols))
 
     def __len__(self) -> int:
         return len(SPECIALS) + len(self.symbols)

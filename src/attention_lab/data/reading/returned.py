@@ -1,0 +1,34 @@
+"""Checks of what the methods of a data set return, which may be the user's own class."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from attention_lab.argument_checks import kind_of
+from attention_lab.data.reading.splitting import Splits
+from attention_lab.errors import LabError
+
+T = TypeVar("T")
+
+
+def require(data: object, method: str, returned: object, kind: type[T], wanted: str) -> T:
+    """What a method of a data set has returned. Raises LabError if it is not of this kind, `wanted`."""
+    if isinstance(returned, kind):
+        return returned
+    raise LabError(f"{type(data).__name__}.{method} must return {wanted}, not {kind_of(returned)}")
+
+
+def require_lists(data: object, method: str, returned: object, kind: type[T], wanted: str) -> Splits[list[T]]:
+    """The lists that a method has returned, one for each split.
+
+    Raises:
+        LabError: they are no lists, or contain anything but objects of this kind, `wanted`.
+    """
+    lists: Splits[Any] = require(data, method, returned, Splits, f"Splits of lists of {wanted}")
+    must = f"{type(data).__name__}.{method} must return Splits of lists of {wanted}, not of"
+    for rows in lists:
+        if isinstance(rows, str) or not isinstance(rows, Sequence):
+            raise LabError(f"{must} {kind_of(rows)}")
+        for one in rows:
+            if not isinstance(one, kind):
+                raise LabError(f"{must} {kind_of(one)}")
+    return lists
