@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from toys import toy
 
 from attention_lab.attention import ScaledDot
-from attention_lab.data import Reverse, Sentences
+from attention_lab.data import Graph8, Reverse, Sentences, Sine, Words
 from attention_lab.errors import LabError
 from attention_lab.models import TransductionModel, Transformer
-from attention_lab.tasks import LanguageModeling, Transduction
+from attention_lab.tasks import LanguageModeling, NodeClassification, Regression, Transduction
 from attention_lab.tasks.model_checks import SYMBOLS, checked_logits
 
 
@@ -185,6 +185,11 @@ def _last(logits: Tensor) -> Any:
         (lambda logits: (logits[:1, -1], None), _last, "Sampled.start must return {wanted}, not [1, {V}]"),
         (_last, lambda logits: (logits, None), "Sampled.step must return {wanted}, not [2, 1, {V}]"),
         (_last, lambda logits: (None, logits), "Sampled.step must return {wanted}, not a tuple"),
+        (
+            lambda logits: (logits[:, -1].long(), 0),
+            _last,
+            "Sampled.start must return {wanted}, not torch.int64",
+        ),
     ],
 )
 def test_what_a_language_model_samples_from_is_checked(
@@ -195,7 +200,7 @@ def test_what_a_language_model_samples_from_is_checked(
     task.setup("fit")
     with pytest.raises(LabError) as error:
         task.answer(sentences.codec.encode(["", ""]))
-    wanted = "logits [2, V] of the next symbol and the state after them"
+    wanted = f"logits [2, {symbols}] of the next symbol and the state after them"
     assert str(error.value) == told.format(V=symbols, wanted=wanted)
 
 
@@ -207,3 +212,79 @@ def test_a_model_that_cannot_be_trained_is_told(sentences: Sentences) -> None:
         "Table cannot be trained: its loss depends on none of its parameters, "
         "or only on detached or frozen ones"
     )
+
+
+class Continued(nn.Module):
+    """A language model of 12 symbols at most, which gives logits of this many symbols."""
+
+    def __init__(self, symbols: int, length: Any = 12) -> None:
+        super().__init__()
+        self.symbols, self.length = symbols, length
+
+    def start(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros(len(tokens), self.symbols), tokens
+
+    def step(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros(len(tokens), self.symbols), state
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_symbols_that_do_not_exist(change: int) -> None:
+    """With too many, it ended in an IndexError for some of the samples."""
+    data = Words(size=50, validation_size=5, test_size=5)
+    data.setup()
+    symbols = data.sizes.vocabulary
+    model: Any = Continued(symbols + change)
+    task = LanguageModeling(model, data.codec).eval()
+    with pytest.raises(LabError) as error:
+        task.answer(data.probe(2))
+    told = f"Continued.start must return logits [2, {symbols}] of the next symbol and the state after them"
+    assert str(error.value) == f"{told}, not [2, {symbols + change}]"
+
+
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [(0, "at least 1, got 0"), (1.5, "a whole number, not 1.5"), (None, "a whole number, not None")],
+)
+def test_the_length_of_a_language_model(length: Any, told: str) -> None:
+    data = Words(size=50, validation_size=5, test_size=5)
+    data.setup()
+    model: Any = Continued(data.sizes.vocabulary, length)
+    with pytest.raises(LabError) as error:
+        LanguageModeling(model, data.codec).setup("fit")
+    assert str(error.value) == f"Continued.length must be {told}"
+
+
+def test_what_a_regression_model_needs() -> None:
+    """Pictures show the samples that it has memorised."""
+    data = Sine(train_size=5)
+    data.setup()
+    model: Any = nn.Identity()
+    with pytest.raises(LabError, match=r"^Identity must derive from attention_lab\.models\.KernelRegression"):
+        Regression(model, data.codec).setup("fit")
+
+
+class Nodes(nn.Module):
+    """A classifier of nodes that returns what a test gives."""
+
+    def __init__(self, logits: Any) -> None:
+        super().__init__()
+        self.logits = logits
+
+    def forward(self, features: Tensor, edges: Tensor) -> Any:
+        return self.logits
+
+
+@pytest.mark.parametrize(
+    ("logits", "given"),
+    [(None, "a NoneType"), (torch.zeros(3, 2), "[3, 2]"), (torch.zeros(1, 8, 2), "[1, 8, 2]")],
+)
+def test_the_logits_of_a_classifier_of_nodes(logits: Any, given: str) -> None:
+    """They are those of all nodes of the graph, also if a batch has some of them."""
+    data = Graph8()
+    data.setup()
+    model: Any = Nodes(logits)
+    with pytest.raises(LabError) as error:
+        NodeClassification(model, data.codec).logits(data.probe(2))
+    told = "Nodes must return floating-point logits [8, 2], one for each node of the graph and class"
+    assert str(error.value) == f"{told}, not {given}"

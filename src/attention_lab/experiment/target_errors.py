@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from hydra.errors import InstantiationException
 
 from attention_lab.constructor_options import closest
-from attention_lab.errors import LabError, named_line
+from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.files.paths import short_path
 
 T = TypeVar("T")
@@ -40,7 +40,15 @@ def make_checked(path: str, make: partial[Any], kind: type[T], name: str) -> T:
     """Make an object; see `checked_kind`. A class of another kind, which may need more, is not called."""
     if isinstance(make.func, type) and not issubclass(make.func, kind):
         raise _another_kind(path, make.func, name)
-    return checked_kind(path, make(), kind, name)
+    try:
+        made = make()
+    except TypeError as error:
+        code = getattr(make.func, "__code__", None)
+        inside = any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
+        if isinstance(make.func, type) or inside:
+            raise
+        raise LabError(f"{path}: {first_line(error)}") from None
+    return checked_kind(path, made, kind, name)
 
 
 def _another_kind(path: str, found: type, name: str) -> LabError:

@@ -157,7 +157,8 @@ class LanguageModeling(Task):
             seed = random.Random(f"{torch.initial_seed()} {number}").getrandbits(63)
             generator = torch.Generator().manual_seed(seed)
             rows.append(torch.rand(self.max_new_tokens, dtype=torch.float64, generator=generator))
-        return generate(self.model, batch.tokens, batch.prompts, torch.stack(rows), self.sampling)
+        symbols, uniform = len(self.codec.tokenizer.vocabulary), torch.stack(rows)
+        return generate(self.model, batch.tokens, batch.prompts, uniform, self.sampling, symbols)
 
     def _logits(self, batch: LanguageBatch) -> Tensor:
         """Logits `[B, L, V]` of each symbol after the first."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import kind_of
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Continuable
 from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.models.transduction import TransductionModel
 
 SYMBOLS = "example, step and symbol"
@@ -30,8 +31,18 @@ def check_transduction_model(model: object) -> None:
 
 def check_continuable(model: object) -> None:
     """Raise LabError if a language model cannot be sampled from."""
-    if not (isinstance(model, Continuable) and isinstance(model.length, int)):
+    if not isinstance(model, Continuable):
         raise LabError(f"{type(model).__name__} needs length, start and step, by which it samples")
+    check_number(f"{type(model).__name__}.length", model.length, least=1, whole=True)
+
+
+def check_regression_model(model: object) -> None:
+    """Raise LabError if a model cannot memorise the training set, whose weights are drawn."""
+    if not isinstance(model, KernelRegression):
+        name = type(model).__name__
+        raise LabError(
+            f"{name} must derive from attention_lab.models.KernelRegression, whose samples are drawn"
+        )
 
 
 def checked_logits(model: nn.Module, logits: object, expected: Sequence[int], axes: str) -> Tensor:

@@ -9,6 +9,7 @@ from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.machine import check_fits_in_memory
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.classification import LabelPrediction
+from attention_lab.tasks.model_checks import checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
 _PAIR = 16
@@ -37,8 +38,9 @@ class NodeClassification(LabelPrediction):
         """
         if batch.features.device.type == "cpu":
             self._check_memory(len(batch.features))
-        logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
-        return logits
+        logits = self.model(batch.features, batch.edges)
+        expected = [len(batch.features), len(self.codec.labels)]
+        return checked_logits(self.model, logits, expected, "node of the graph and class")[batch.nodes]
 
     def _check_memory(self, nodes: int) -> None:
         heads = [part.heads for part in self.model.modules() if isinstance(part, MultiHead)]

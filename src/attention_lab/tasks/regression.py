@@ -18,6 +18,7 @@ from attention_lab.files.writing import write_atomically
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
+from attention_lab.tasks.model_checks import check_regression_model
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import Task, at_least_single
 from attention_lab.tensorboard_plugin.event_files import event_folder
@@ -74,7 +75,8 @@ class Regression(Task):
         return width / self.codec.deviation[0] if len(self.codec.inputs) == 1 else width
 
     def setup(self, stage: str) -> None:
-        """Give the model its training set before the optimiser is created."""
+        """Check the model, and give it its training set before the optimiser is created."""
+        check_regression_model(self.model)
         if stage == "fit":
             training = self.trainer.datamodule.training_set()  # type: ignore[attr-defined]
             self.model.memorize(training.inputs, training.targets)

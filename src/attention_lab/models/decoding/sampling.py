@@ -90,6 +90,7 @@ def generate(
     lengths: Int[Tensor, " B"],
     uniform: Float[Tensor, "B N"],
     sampling: Sampling,
+    symbols: int | None = None,
 ) -> Int[Tensor, "B T"]:
     """Continue each prompt up to EOS or for N symbols; then PAD.
 
@@ -104,6 +105,7 @@ def generate(
         lengths: their lengths, at least 1.
         uniform: numbers in [0, 1) in float64, one for each symbol to be sampled; see `draw`.
         sampling: how symbols are sampled.
+        symbols: V, the number of symbols, if it is to be checked.
 
     Raises:
         LabError: the model, perhaps the user's own, does not return logits of the next symbol and a state.
@@ -121,11 +123,11 @@ def generate(
         first = _first(end, model.length)
         if first != begin:
             context = torch.cat([tokens[:, :1], tokens[:, first:end]], 1)
-            logits, state = _checked(model, "start", model.start(context.to(device)), len(tokens))
+            logits, state = _checked(model, "start", model.start(context.to(device)), len(tokens), symbols)
             begin = first
         else:
             answer = model.step(tokens[:, end - 1].to(device), state)
-            logits, state = _checked(model, "step", answer, len(tokens))
+            logits, state = _checked(model, "step", answer, len(tokens), symbols)
         logits = logits.cpu().index_fill(-1, torch.tensor([PAD, BOS, UNK]), -torch.inf)
         number = (end - lengths).clamp(0, limit - 1)
         drawn = draw(sampling.probabilities(logits), uniform.gather(1, number.unsqueeze(-1)).squeeze(-1))
@@ -140,15 +142,20 @@ def generate(
     return tokens[:, : end + 1].to(device)
 
 
-def _checked(model: Continuable, method: str, answer: object, rows: int) -> tuple[Tensor, Any]:
+def _checked(
+    model: Continuable, method: str, answer: object, rows: int, symbols: int | None
+) -> tuple[Tensor, Any]:
     """What a method has returned. Raises LabError unless it is logits `[B, V]` and a state."""
     logits = answer[0] if isinstance(answer, tuple) and len(answer) == 2 else None
-    if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == rows:
-        return answer  # type: ignore[return-value]
-    given = list(logits.shape) if isinstance(logits, Tensor) else kind_of(answer)
+    given = kind_of(answer)
+    if isinstance(logits, Tensor):
+        fits = logits.dim() == 2 and len(logits) == rows and symbols in (None, logits.shape[1])
+        if fits and logits.is_floating_point():
+            return answer  # type: ignore[return-value]
+        given = str(logits.dtype if fits else list(logits.shape))
     raise LabError(
-        f"{type(model).__name__}.{method} must return logits [{rows}, V] of the next symbol and the state "
-        f"after them, not {given}"
+        f"{type(model).__name__}.{method} must return logits [{rows}, {symbols or 'V'}] of the next symbol "
+        f"and the state after them, not {given}"
     )
 
 
