@@ -1,6 +1,7 @@
 """Classifiers of another package are exported as the project's own are."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from attention_lab.attention import Additive, Attention, lengths_mask
 from attention_lab.data import ClassificationCodec, Notation, Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.inference.exporting import export
+from attention_lab.inference.exporting import _check, export
+from attention_lab.models.exporting import graphs_of
 from attention_lab.models.exporting.recurrence import scanned
 
 LETTERS = Tokenizer.of(Notation("characters"), ["abcde"])
@@ -161,3 +163,18 @@ def test_a_size_that_becomes_a_constant_is_told_with_the_remedy(tmp_path: Path) 
     with pytest.raises(LabError, match=told) as error:
         export(ConstantBatch().eval(), codec, tmp_path / "m.pt2")
     assert "\n" not in str(error.value) and not list(tmp_path.iterdir())
+
+
+def test_the_length_with_which_a_graph_fails(tmp_path: Path) -> None:
+    """A classifier with four answers reads at least four symbols."""
+    codec = ClassificationCodec(CLASSES, 9, LETTERS, answers=4)
+    (graph,) = graphs_of(nn.Linear(1, 1), codec.sizes)
+    graph = replace(graph, expected=lambda inputs, lengths: [inputs])
+
+    def run(inputs: tuple[Tensor, ...]) -> list[Tensor]:
+        raise RuntimeError("a guard failed")
+
+    with pytest.raises(LabError) as error:
+        _check(graph, run, tmp_path / "m.pt2")
+    told = "the graph does not run on a batch of 1 with length 4: RuntimeError: a guard failed"
+    assert str(error.value) == f"{tmp_path}/m.pt2: {told}"

@@ -52,3 +52,21 @@ def test_a_wrong_option_is_said_in_one_line(option: str, said: str, command: Com
     done = command("stage=leaderboard", f"run={make_run(tmp_path / 'run', {RATE: 0.1})}", option)
     assert done.status == 1
     assert done.err.startswith(f"Error: hydra.callbacks.comparison{said}") and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"x": "seed", "y": "test/no"}, "no job has the metric test/no: choose"),
+        ({"x": "no", "y": RATE}, "no is not an option, a group or a metric of these runs"),
+    ],
+)
+def test_the_wrong_view_of_a_sweep_is_blamed_on_its_file(
+    options: dict[str, str], said: str, command: Command, tmp_path: Path
+) -> None:
+    """The user has given no such option."""
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    (folder / SWEEP).write_text(json.dumps({"hydra": {"callbacks": {"comparison": options}}}))
+    done = command("stage=leaderboard", f"run={folder}")
+    assert done.status == 1
+    assert done.err.startswith(f"Error: multirun.yaml of the sweep: hydra.callbacks.comparison: {said}")

@@ -148,7 +148,9 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
         try:
             found = run(inputs)
         except (AssertionError, RuntimeError) as error:  # such as a guard on the length
-            where = f"a batch of {batch} with length {length}"
+            made = dict(zip(graph.inputs, inputs, strict=True))  # several answers need a longer input
+            longest = int(made["lengths"].max()) if "lengths" in made else length
+            where = f"a batch of {batch} with length {longest}"
             raise LabError(f"{file}: the graph does not run on {where}: {named_line(error)}") from error
         for name, one, two in zip(graph.outputs, found, expected, strict=True):
             if one.shape != two.shape:

@@ -27,7 +27,7 @@ from attention_lab.leaderboard.settings import (
     varied_options,
 )
 from attention_lab.leaderboard.tables import Section, count, print_leaderboard, to_csv, to_markdown
-from attention_lab.leaderboard.view import OPTIONS, View, choose_view
+from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.run_folder import Job, find_runs, tags_of
 from attention_lab.viz import Format
@@ -185,10 +185,10 @@ def _check(jobs: Sequence[Job], view: View) -> None:
     known = _known(jobs)
     for name in (view.y, view.x if view.x is not None and "/" in view.x else None):
         if jobs and name is not None and name not in known:
-            raise LabError(f"{OPTIONS}: no job has the metric {name}: choose {', '.join(known)}")
+            raise LabError(f"{view.source}: no job has the metric {name}: choose {', '.join(known)}")
     for name in (view.x, view.group):
         if jobs and name is not None and all(job.value(name) is None for job in jobs):
-            raise LabError(f"{OPTIONS}: {name} is not an option, a group or a metric of these runs")
+            raise LabError(f"{view.source}: {name} is not an option, a group or a metric of these runs")
 
 
 def _draw(

@@ -9,6 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
+from attention_lab.files.run_files import SWEEP
 from attention_lab.runs.run_folder import read_sweep
 
 OPTIONS = "hydra.callbacks.comparison"
@@ -35,6 +36,7 @@ class View:
     size: str | None = None
     also: tuple[str, ...] = ()
     title: str = ""
+    source = OPTIONS  # what errors blame; without an annotation it is no option
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -58,6 +60,12 @@ class View:
         return cls(**given, also=also)
 
 
+class SavedView(View):
+    """The view of an earlier sweep, from its folder."""
+
+    source = f"{SWEEP} of the sweep: {OPTIONS}"
+
+
 def choose_view(folders: Sequence[Path]) -> View:
     """The view given on the command line; if there is none and one sweep's folder is given, its view."""
     given = View.of(HydraConfig.get().callbacks.get("comparison") or {})
@@ -67,4 +75,4 @@ def choose_view(folders: Sequence[Path]) -> View:
     options = swept if isinstance(swept, Mapping) else {}
     known = {key: options[key] for key in View.__dataclass_fields__ if isinstance(options.get(key), str)}
     also = options.get("also")
-    return View.of({**known, "also": [str(one) for one in also] if isinstance(also, list) else []})
+    return SavedView.of({**known, "also": [str(one) for one in also] if isinstance(also, list) else []})
