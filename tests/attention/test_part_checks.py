@@ -75,6 +75,23 @@ class _Numbers(nn.Module):
             {"scores": SCORES, "context": torch.ones(2, 5, 7)},
             r"_Numbers must return contexts \[2, 5, 4\] for weights \[2, 5, 7\] .* got \[2, 5, 7\]",
         ),
+        ({"span": Span([[True]])}, "the mask in the Span of _Numbers must be boolean .*, got a list"),
+        (
+            {"scores": SCORES, "span": Span(None, torch.ones(4, 7))},
+            r"the factor in the Span of _Numbers must be floating-point and .*, got torch.float32 \[4, 7\]",
+        ),
+        (
+            {"scores": SCORES, "span": Span(None, SCORES > 0)},
+            "the factor .* must be floating-point .* torch.bool",
+        ),
+        (
+            {"scores": SCORES, "weights": SCORES > 0},
+            "_Numbers must return floating-point weights, not torch.bool",
+        ),
+        (
+            {"scores": SCORES, "context": KEYS[:, :5].long()},
+            "_Numbers must return floating-point contexts, not torch",
+        ),
         ({"scores": SCORES, "context": None}, r"_Numbers must return contexts .* got a NoneType"),
     ],
 )
@@ -93,55 +110,6 @@ def test_parts_return_what_the_formula_needs(results: dict[str, Any], complaint:
     with pytest.raises(ValueError, match=complaint) as raised:
         attention(torch.zeros(2, 5, 4), attention.remember(torch.zeros(2, 7, 4)))
     assert isinstance(raised.value, LabError)  # one line on the command line
-
-
-def test_a_score_defines_its_formula() -> None:
-    class Neither(Score):
-        def keys(self, key: Any) -> Any:
-            return key
-
-    with pytest.raises(TypeError, match=r"^Neither must define forward\(query, keys\), or features\(query, "):
-        Neither(4, 4)
-
-
-class _Leaky(nn.Module):
-    """Softmax over all keys, masked or not."""
-
-    def forward(self, scores: Any, mask: Any) -> Any:
-        return scores.softmax(-1)
-
-
-class _Large(nn.Module):
-    """The usual -1e9 in place of masked scores, which leaves a row without keys uniform."""
-
-    def forward(self, scores: Any, mask: Any) -> Any:
-        return (scores if mask is None else scores.masked_fill(~mask, -1e9)).softmax(-1)
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_normalizer_gives_masked_keys_no_weight(replaced: bool) -> None:
-    query, padding = torch.zeros(2, 5, 4), torch.arange(7) < torch.tensor([7, 4]).view(2, 1, 1)
-    leaky = Attention(Dot(4, 4), None if replaced else _Leaky())
-    leaky.normalizer = _Leaky()  # type: ignore[assignment]
-    leaky(query, leaky.remember(KEYS))  # nothing is masked
-    leaky(query[:0], leaky.remember(KEYS[:0], mask=padding[:1] & (torch.arange(7) < 5)))  # no weights
-    for masked in (leaky.remember(KEYS, mask=padding), leaky.remember(KEYS[:, :5], causal=True)):
-        with pytest.raises(LabError, match=r"^_Leaky must give masked keys .* of 0, got 0\.\d+: .*~mask"):
-            leaky(query, masked)
-    careful = Attention(Dot(4, 4), _Large())
-    assert careful(query, careful.remember(KEYS, mask=padding)).shape == query.shape
-    careful = Attention(Dot(4, 4), _Large())
-    with pytest.raises(LabError, match=r"^_Large must give masked keys a weight of 0"):
-        careful(query, careful.remember(KEYS, mask=padding & (torch.arange(2) > 0).view(2, 1, 1)))
-
-
-def test_the_normalizer_is_checked_where_tensors_have_values() -> None:
-    """Under `vmap` the check waits for the first call that has values."""
-    attention, mask = Attention(Dot(4, 4), _Leaky()), torch.arange(7).view(1, 7) < 4
-    batched = torch.func.vmap(lambda query: attention(query, attention.remember(KEYS[0], mask=mask)))
-    assert batched(torch.zeros(3, 5, 4)).shape == (3, 5, 4)
-    with pytest.raises(LabError, match="must give masked keys a weight of 0"):
-        attention(torch.zeros(5, 4), attention.remember(KEYS[0], mask=mask))
 
 
 def test_arguments_are_tensors() -> None:

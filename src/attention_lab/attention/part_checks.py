@@ -199,6 +199,7 @@ def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
             f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
             f"got {shape_or_kind(weights)}"
         )
+    _check_real(weights, normalizer, "weights")
 
 
 def check_span(span: object, window: object, queries: int, keys: int) -> None:
@@ -207,14 +208,20 @@ def check_span(span: object, window: object, queries: int, keys: int) -> None:
     if not isinstance(span, Span):
         given = type(span).__name__
         raise PartError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
-    mask = span.mask
-    if mask is None or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return
-    if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
-        raise PartError(
-            f"the mask in the Span of {name} must be boolean and [..., {queries}, {keys}], "
-            f"got {mask.dtype} {list(mask.shape)}"
-        )
+    mask, factor = span.mask, span.factor
+    right = isinstance(mask, Tensor) and mask.dtype == torch.bool
+    if mask is not None and not (right and broadcast(mask.shape[-2:], (queries, keys))):
+        raise PartError(_wrong_span("mask", name, f"boolean and [..., {queries}, {keys}]", mask))
+    right = isinstance(factor, Tensor) and factor.is_floating_point()
+    if factor is not None and not (right and broadcast(factor.shape[-2:], (queries, keys))):
+        raise PartError(_wrong_span("factor", name, f"floating-point and [..., {queries}, {keys}]", factor))
+
+
+def _wrong_span(part: str, name: str, wanted: str, given: object) -> str:
+    found = f"{given.dtype} {list(given.shape)}" if isinstance(given, Tensor) else kind_of(given)
+    return f"the {part} in the Span of {name} must be {wanted}, got {found}"
 
 
 def check_masked(weights: Tensor, mask: Tensor | None, normalizer: object) -> bool:
@@ -246,6 +253,13 @@ def check_context(context: object, pooling: object, weights: Tensor, value: Tens
             f"{type(pooling).__name__} must return contexts {expected} for weights {list(weights.shape)} and "
             f"values {list(value.shape)}, got {shape_or_kind(context)}"
         )
+    _check_real(context, pooling, "contexts")
+
+
+def _check_real(returned: object, part: object, what: str) -> None:
+    """Raise PartError if a part has returned a tensor that is not floating-point."""
+    if isinstance(returned, Tensor) and not returned.is_floating_point():
+        raise PartError(f"{type(part).__name__} must return floating-point {what}, not {returned.dtype}")
 
 
 def shape_or_kind(returned: object) -> str:

@@ -17,6 +17,7 @@ from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, SinkSoftmax, Softmax, Sparsemax
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
+from attention_lab.attention.scores.score import checked_features
 
 Part = TypeVar("Part", bound=nn.Module)
 
@@ -106,7 +107,7 @@ def features_of(
         return None
     features = score.features(query, keys, mask)
     if features is not None and not torch.compiler.is_compiling():
-        of_query, of_key = features
+        of_query, of_key = checked_features(score, features)
         if of_query.shape[-1] != of_key.shape[-1]:
             raise ValueError(
                 f"{type(score).__name__}.features must give queries and keys features of the same size, "

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.argument_checks import check_heads, check_number
+from attention_lab.argument_checks import check_heads, check_number, kind_of
 from attention_lab.attention.scores.projection import check_same_size
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, PartError
 
 
 class Score(nn.Module):
@@ -71,7 +71,20 @@ class Score(nn.Module):
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
     ) -> Float[Tensor, "... Q K"]:
         """Scores of every query against every key prepared by `keys`."""
-        features = self.features(query, keys, None)
-        assert features is not None, f"{type(self).__name__} defines neither forward nor features"
+        features = checked_features(self, self.features(query, keys, None))
         check_same_size(*features)
         return features[0] @ features[1].transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
+
+
+def checked_features(score: Score, features: object) -> tuple[Tensor, Tensor]:
+    """What a score, perhaps the user's own, gives as features. Raises PartError unless it is two tensors."""
+    if (
+        isinstance(features, tuple)
+        and len(features) == 2
+        and all(isinstance(one, Tensor) for one in features)
+    ):
+        return features
+    raise PartError(
+        f"{type(score).__name__}.features must return two tensors, the features of the queries and "
+        f"those of the keys, not {kind_of(features)}"
+    )
