@@ -188,6 +188,18 @@ def test_the_unchanged_recipe_is_loaded(content: dict[str, Any], tmp_path: Path)
     assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1
 
 
+def test_weights_that_do_not_fit_are_named(content: dict[str, Any], tmp_path: Path) -> None:
+    """Such as those of a class that has been changed since; only the class of the task was named."""
+    name, *_ = content["state_dict"]
+    weights = dict(content["state_dict"])
+    del weights[name]
+    torch.save({**content, "state_dict": weights}, tmp_path / "mine.ckpt")
+    with pytest.raises(LabError) as error:
+        attention_lab.load(tmp_path / "mine.ckpt")
+    told = f'the weights do not fit the model: Missing key(s) in state_dict: "{name}".'
+    assert str(error.value) == f"ckpt_path={tmp_path / 'mine.ckpt'}: {told}"
+
+
 def test_objects_inside_an_object_only_with_an_allowed_package() -> None:
     inner = {"_target_": "attention_lab.attention.Dot"}
     parts = {"model": {"_target_": "attention_lab.models.Seq2Seq", "more": [{"a": inner}]}}

@@ -91,8 +91,15 @@ def _rebuilt(
     except LabError as error:
         raise LabError(f"ckpt_path={path}: {with_short_words(str(error))}") from None
     except BAD_VALUE_ERRORS as error:
-        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {first_line(error)}") from None
+        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {_misfit(error)}") from None
     return task
+
+
+def _misfit(error: Exception) -> str:
+    """Which weights do not fit; the first line of PyTorch's message names only the class of the task."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    named = lines[1:] if lines and lines[0].startswith("Error(s) in loading state_dict") else []
+    return with_short_words(named[0])[:300] if named else first_line(error)
 
 
 def _weights(state: object, path: Path | None) -> dict[str, Tensor]:
