@@ -257,12 +257,6 @@ def test_data_and_model_of_ones_own_are_of_their_class() -> None:
             "callbacks.mine: Transduction is not a pytorch_lightning.Callback",
         ),
         (
-            "callbacks",
-            "mine",
-            {"_target_": "math.sqrt"},
-            "callbacks.mine: math.sqrt() takes exactly one argument (0 given)",
-        ),
-        (
             "logger",
             "mine",
             {"_target_": "torch.nn.Identity"},

@@ -1,15 +1,20 @@
 """Tests of messages about classes that cannot be imported."""
 
+import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
+from pytorch_lightning import Callback
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
-from attention_lab.experiment.target_errors import explain_target, missing_target
+from attention_lab.experiment.target_errors import explain_target, make_checked, missing_target
 
 FILES = {
     "__init__.py": "",
@@ -75,3 +80,24 @@ def test_the_option_is_named(package: None, target: str, message: str) -> None:
         instantiate(config["model"])
     assert str(raised.value).startswith(f"model._target_={target}: {message}")
     assert "\n" not in str(raised.value)
+
+
+def _needs(number: int) -> Callback:
+    raise TypeError("raised by the function itself")
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (math.sqrt, r"^callbacks.mine: math.sqrt\(\) takes exactly one argument \(0 given\)$"),
+        (_needs, r"^callbacks.mine: _needs\(\) missing 1 required positional argument: 'number'$"),
+    ],
+)
+def test_a_function_that_needs_arguments_is_named(function: Callable[..., Any], told: str) -> None:
+    with pytest.raises(LabError, match=told):
+        make_checked("callbacks.mine", partial(function), Callback, "pytorch_lightning.Callback")
+
+
+def test_an_error_of_the_users_function_keeps_its_trace() -> None:
+    with pytest.raises(TypeError, match="raised by the function itself"):
+        make_checked("callbacks.mine", partial(_needs, 1), Callback, "pytorch_lightning.Callback")
