@@ -163,7 +163,8 @@ def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
     )
     refused = command("stage=test", f"ckpt_path=[{a},{digits}]")
     assert refused.err == (
-        f"Error: ckpt_path: {digits} has no sequence-to-sequence model; only those can be combined\n"
+        f"Error: ckpt_path: {digits} has no sequence-to-sequence model: several sequence-to-sequence models "
+        "can be combined, or several classifiers\n"
     )
     refused = command(*SEQ2SEQ, f"ckpt_path=[{a},{other}]")
     assert refused.err == "Error: stage=fit continues from one checkpoint, but ckpt_path names 2\n"

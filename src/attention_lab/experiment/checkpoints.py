@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from hydra.errors import InstantiationException
@@ -19,14 +19,17 @@ from attention_lab.experiment.build import Config, checkpoint_config, make_task,
 from attention_lab.files.run_files import RECIPE
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.machine import physical_memory
-from attention_lab.models import Ensemble, TwoWayEnsemble
+from attention_lab.models import ClassifierEnsemble, Ensemble, TwoWayEnsemble
 from attention_lab.models.transduction import TransductionModel
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task, Transduction
+from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
 from attention_lab.untrusted.training_state import is_number
+
+TaskT = TypeVar("TaskT", bound=Task)
 
 
 def load(
@@ -36,8 +39,9 @@ def load(
 
     Several checkpoints of sequence-to-sequence models with the same symbols become one `Ensemble`. Its
     options, such as the number of beams, are those of the first one's task. If only some of the models write
-    from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not. A warning
-    names weights that are NaN or infinite, as diverged training leaves them.
+    from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not. Several
+    classifiers with the same labels and symbols become a `ClassifierEnsemble`. A warning names weights that
+    are NaN or infinite, as diverged training leaves them.
 
     For example:
 
@@ -151,21 +155,14 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     CTC scores. With models of both directions, the first one that generates from left to right is used; see
     `TwoWayEnsemble`.
     """
+    if isinstance(tasks[0], LabelPrediction):
+        classifiers = _members(paths, tasks, LabelPrediction)  # type: ignore[type-abstract]
+        classifiers[0].model = ClassifierEnsemble([task.model for task in classifiers])
+        return classifiers[0]
     backward = [_is_backward(task.codec) for task in tasks]
     place = backward.index(False) if False in backward else 0
-    first, members = tasks[place], []
-    for path, task in zip(paths, tasks, strict=True):
-        if not isinstance(task, Transduction):
-            raise LabError(f"ckpt_path: {path} has no sequence-to-sequence model; only those can be combined")
-        if first_not_finite(task.model):
-            raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
-        if _symbols(task.codec) != _symbols(first.codec):
-            raise LabError(
-                f"ckpt_path: {paths[place]} and {path} have different vocabularies: "
-                "only models with the same symbols can be combined"
-            )
-        members.append(task)
-    assert isinstance(first, Transduction)
+    members = _members(paths, tasks, Transduction, place)
+    first = members[place]
     first.ctc_rescoring = max(task.ctc_rescoring for task in members)
     models = [cast(TransductionModel, task.model) for task in members]
     if any(backward) and not all(backward):
@@ -175,6 +172,30 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     else:
         first.model = Ensemble(models)
     return first
+
+
+def _members(paths: Sequence[Path], tasks: Sequence[Task], kind: type[TaskT], place: int = 0) -> list[TaskT]:
+    """The tasks. Raises LabError unless all are of this kind, and have the symbols of the one in `place`."""
+    members = []
+    for path, task in zip(paths, tasks, strict=True):
+        if not isinstance(task, kind):
+            wanted = "classifier" if kind is LabelPrediction else "sequence-to-sequence model"
+            raise LabError(
+                f"ckpt_path: {path} has no {wanted}: several sequence-to-sequence models can be combined, or "
+                "several classifiers"
+            )
+        if first_not_finite(task.model):
+            raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
+        if _symbols(task.codec) != _symbols(tasks[place].codec):
+            parts, same = "vocabularies", "symbols"
+            if kind is LabelPrediction:
+                parts, same = "labels, symbols or scales of numbers", "labels and inputs"
+            raise LabError(
+                f"ckpt_path: {paths[place]} and {path} have different {parts}: "
+                f"only models with the same {same} can be combined"
+            )
+        members.append(task)
+    return members
 
 
 def _is_backward(codec: Codec) -> bool:

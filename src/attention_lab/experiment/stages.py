@@ -52,7 +52,6 @@ from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.loggers import run_loggers
-from attention_lab.models import Ensemble
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task, Transduction
@@ -130,8 +129,7 @@ def test(config: DictConfig) -> None:
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
     results.write_training_options(folder, plain)
-    if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
-        count = len(trained.model.all_members)
+    if (count := len(trained.files)) > 1 and trainer.is_global_zero and not in_sweep():
         print(console_line(f"An ensemble of {count} checkpoints, listed in {folder / CONFIG}"))
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         RecurrentClassifier,
         SequenceClassifier,
     )
-    from attention_lab.models.ensemble import Ensemble
+    from attention_lab.models.ensemble import ClassifierEnsemble, Ensemble
     from attention_lab.models.graph import GraphClassifier
     from attention_lab.models.image2seq import ImageToSequence
     from attention_lab.models.kernel_regression import KernelRegression
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attention_lab.models.two_way import TwoWayEnsemble
 
 __all__ = [
+    "ClassifierEnsemble",
     "ConvolutionalClassifier",
     "Encoder",
     "EncoderDecoder",

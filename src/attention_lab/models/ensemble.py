@@ -1,4 +1,4 @@
-"""Ensembles: several models decode together, with the mean of their next-symbol probabilities."""
+"""Ensembles: several models used as one, with the mean of their probabilities."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,45 @@ from attention_lab.errors import LabError
 from attention_lab.models.transduction import TransductionModel
 
 
-class Ensemble(nn.Module):
-    """M models with the same vocabularies, used as one.
+class Members(nn.Module):
+    """Several models in one module, `member 1`, `member 2` and so on.
+
+    Args:
+        members: the models.
+
+    Raises:
+        LabError: there are none.
+    """
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        if not members:
+            raise LabError("an ensemble needs at least one model")
+        for number, member in enumerate(members, start=1):
+            self.add_module(f"member {number}", member)
+
+
+class ClassifierEnsemble(Members):
+    """M classifiers with the same labels, used as one.
+
+        p(c | x) = 1/M sum_{m=1}^M p_m(c | x)
+
+    Members may be of any kind and have any attention. They are not trained further.
+
+    Args:
+        members: the models. Their attentions are recorded as `member 1.encoder.layers.0.attention` and so on.
+
+    Raises:
+        LabError: there are no members.
+    """
+
+    def forward(self, *inputs: Tensor) -> Float[Tensor, "*N C"]:
+        """The logarithms of the probabilities."""
+        return mean_of([member(*inputs) for member in self.children()])
+
+
+class Ensemble(Members):
+    """M models with the same vocabularies that generate together, used as one.
 
         p(y_t | y_<t, x) = 1/M sum_{m=1}^M p_m(y_t | y_<t, x)
 
@@ -31,11 +68,7 @@ class Ensemble(nn.Module):
     latent: None = None
 
     def __init__(self, members: Sequence[TransductionModel]) -> None:
-        super().__init__()
-        if not members:
-            raise LabError("an ensemble needs at least one model")
-        for number, member in enumerate(members, start=1):
-            self.add_module(f"member {number}", member)
+        super().__init__(members)
 
     @property
     def members(self) -> list[TransductionModel]:

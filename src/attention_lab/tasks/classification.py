@@ -14,7 +14,7 @@ from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec, LabelledImageCodec, NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
-from attention_lab.models import SequenceClassifier
+from attention_lab.models import ClassifierEnsemble, SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 from attention_lab.tasks.errors.scored_examples import gather_examples
@@ -161,7 +161,7 @@ class Classification(LabelPrediction):
         options: see `LabelPrediction`.
     """
 
-    model: SequenceClassifier
+    model: SequenceClassifier | ClassifierEnsemble
     codec: ClassificationCodec
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
@@ -206,18 +206,22 @@ class Classification(LabelPrediction):
         laid = (over_image(one, pixels, side, keep_queries=True) for one in observation.records)
         return observation._replace(records=tuple(laid))
 
-    def _positions(self, tokens: list[str]) -> list[str]:
-        """Labels of the attended positions: the tokens, and any that the model's `position_labels` adds."""
-        labels = getattr(self.model, "position_labels", list)
-        return labels(tokens)
+    def _member(self, module: str) -> tuple[nn.Module, str]:
+        """The model that has an attention, perhaps one of an ensemble, and the attention's name in it."""
+        if not isinstance(self.model, ClassifierEnsemble):
+            return self.model, module
+        member, _, name = module.partition(".")
+        return self.model.get_submodule(member), name
 
     def _queries_and_keys(
         self, module: str, weights: Tensor, tokens: list[str], longest: int
     ) -> QueriesAndKeys:
         """Labels of the rows and columns of an attention: positions, or numbers if their count differs."""
-        if module.startswith("readout."):
-            return QueriesAndKeys(["[readout]"], self._positions(tokens))
-        positions = self._positions(tokens)
+        model, name = self._member(module)
+        # The tokens, and any positions that the model adds.
+        positions: list[str] = getattr(model, "position_labels", list)(tokens)
+        if name.startswith("readout."):
+            return QueriesAndKeys(["[readout]"], positions)
         padded = longest + len(positions) - len(tokens)
         queries, keys = (
             positions if size == padded else [f"{side} {number}" for number in range(1, size + 1)]

@@ -7,6 +7,7 @@ from attention_lab.attention import MultiHead, recording
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.machine import check_fits_in_memory
+from attention_lab.models.ensemble import ClassifierEnsemble
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.tasks.model_checks import checked_logits
@@ -27,7 +28,7 @@ class NodeClassification(LabelPrediction):
         options: see `LabelPrediction`.
     """
 
-    model: GraphClassifier
+    model: GraphClassifier | ClassifierEnsemble
     codec: NodeCodec
 
     def logits(self, batch: NodeBatch) -> Tensor:
