@@ -223,3 +223,16 @@ def test_numbers_are_keys_only_in_what_an_allowed_class_is_given() -> None:
     own = {"_target_": "attention_lab.models.Seq2Seq", "scheduling": {0: 4}}
     with pytest.raises(LabError, match="has the option 0, which is not allowed"):
         check_targets(own, "x", allow=allow)
+
+
+def test_what_is_no_class_of_an_allowed_package_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "allowed_package.py").write_text("import os\n\ndef make(): ...\n\nclass Mine: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("allowed_package.make", "allowed_package.os.system", "allowed_package.None_"):
+        with pytest.raises(
+            LabError, match=r"; allowed_package is allowed, but this is no class that it defines"
+        ):
+            check_targets({"_target_": name}, "x", allow=["allowed_package"])
+    check_targets({"_target_": "allowed_package.Mine"}, "x", allow=["allowed_package"])

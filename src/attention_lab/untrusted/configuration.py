@@ -117,7 +117,7 @@ def _check_target(target: Any, holder: str, source: str, allow: Sequence[str], l
     if not known and not (listed is not None and listed(str(target))):
         raise LabError(
             f"{source} names {str(target)[:200]!r}, which is not part of attention-lab: "
-            f"it is not loaded{_how_to_allow(target)}"
+            f"it is not loaded{_how_to_allow(target, allow)}"
         )
     if holder and not _may_hold(holder, target, allow):
         raise LabError(
@@ -234,8 +234,10 @@ def package_to_allow(target: str) -> str:
     return ".".join(names[:2]) if names[0] in ("pytorch_lightning", "torch") else names[0]
 
 
-def _how_to_allow(target: object) -> str:
+def _how_to_allow(target: object, allow: Sequence[str]) -> str:
     package, asked = package_to_allow(str(target)), "that package is yours"
+    if package in allow:
+        return f"; {package} is allowed, but this is no class that it defines"
     top = package.partition(".")[0]
     if not top.isidentifier() or top in ("attention_lab", *sys.stdlib_module_names, "torch"):
         return ""
