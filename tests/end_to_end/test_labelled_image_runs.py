@@ -61,7 +61,7 @@ def test_a_vision_transformer_learns_where_things_are(command, tmp_path: Path) -
     assert [name.partition("_encoder")[2] for name in names] == ["-layer-1.png", "-layer-2.png"]
     for record in model.observe(paths[:1])[0].records:
         assert record.picture is not None and record.picture.cell == 3
-        assert (record.queries[0], record.queries[1], record.keys[1]) == ("[CLS]", "r0c0", "r1c0")
+        assert (record.queries[0], record.queries[1], record.keys[1]) == ("[CLS]", "r0c0", "r0c1")
         assert record.weights.shape == (4, 17, 16)
 
 

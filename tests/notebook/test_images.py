@@ -113,3 +113,40 @@ def test_the_arrow_keys_reach_every_query(browser: Browser, tmp_path: Path) -> N
     browser.press("ArrowUp")
     assert any("queries 1 to 60 of 97" in text for text in browser.run(drawn))
     assert not browser.complaints()
+
+
+DARKEST = """(() => {
+  const base = document.querySelector('.al-base'), over = document.querySelector('.al-over');
+  const { width, height } = base, ratio = width / base.clientWidth;
+  const pixels = new Uint32Array(base.getContext('2d').getImageData(0, 0, width, height).data.buffer);
+  const counts = new Map();
+  for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
+  const light = (pixel) => (pixel & 255) + ((pixel >> 8) & 255) + ((pixel >> 16) & 255);
+  const large = [...counts].filter(([pixel, count]) => count > 2000 && pixel >>> 24);
+  const dark = large.sort(([one], [two]) => light(one) - light(two))[0][0];
+  const places = [...pixels.keys()].filter((at) => pixels[at] === dark);
+  const middle = places[Math.floor(places.length / 2)];
+  const { left, top } = over.getBoundingClientRect();
+  const [x, y] = [(middle % width) / ratio + left, Math.floor(middle / width) / ratio + top];
+  over.dispatchEvent(new PointerEvent('pointermove', { clientX: x, clientY: y, bubbles: true }));
+  const text = () => document.querySelector('.al-main').innerText;
+  return new Promise((done) => setTimeout(() => done([x, y, text()]), 200));
+})()"""
+"""Point at the middle of the largest dark area, and say where it is, and what the page says."""
+
+
+@NEEDS_CHROMIUM
+def test_a_patch_is_drawn_and_read_where_it_is(browser: Browser, tmp_path: Path) -> None:
+    places = {}
+    for key in range(6):
+        weights = np.full((1, 1, 6), 0.01, np.float32)
+        weights[..., key] = 0.95
+        view = attention_lab.show(weights, ["all"], images=np.zeros((1, 4, 6)), patch_size=2)
+        browser.open(view.save(tmp_path / f"{key}.html").as_uri())
+        *places[key], text = browser.run(DARKEST)
+        assert f"r{key // 3}c{key % 3}" in text and "0.95" in text
+    (x, y), side = places[0], places[1][0] - places[0][0]
+    assert side > 20
+    for key, place in places.items():
+        row, column = divmod(key, 3)
+        assert place == pytest.approx([x + side * column, y + side * row], abs=3)

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from attention_lab.tensorboard_plugin import AttentionRecord
+from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
 from attention_lab.tensorboard_plugin.image_patches import (
     BatchImages,
     by_head,
@@ -17,6 +17,7 @@ from attention_lab.tensorboard_plugin.image_patches import (
     over_image,
     patch_size_of,
 )
+from attention_lab.viz import Overlay
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (4, 6)).astype(np.uint8)  # two rows and three columns of patches of 2 x 2
@@ -36,11 +37,13 @@ def test_each_patch_lies_where_it_is_in_the_image(tokens: int) -> None:
     found = over_image(one, PIXELS, 2)
     assert found.picture is not None and (found.picture.pixels == PIXELS).all() and found.picture.cell == 2
     assert list(found.queries) == [*(f"token {n}" for n in range(1, tokens + 1)), *PATCHES]
-    for column in range(3):
-        for row in range(2):
-            cell = column * 2 + row  # numbered down each column; see `Ink`
-            assert found.keys[cell] == f"r{row}c{column}"
-            assert (found.weights[..., cell] == one.weights[..., tokens + row * 3 + column]).all()
+    assert list(found.keys) == PATCHES and (found.weights == one.weights[..., tokens:]).all()
+    again = decode(*encode(found)).picture
+    assert again is not None and again.by_row and (again.pixels == PIXELS).all()
+    overlay = Overlay(PIXELS / 255, 2, found.weights[0], by_row=True)
+    for number, name in enumerate(PATCHES):
+        row, column = int(name[1]), int(name[3])
+        assert overlay.on_grid(found.weights[0, 0])[row, column] == one.weights[0, 0, tokens + number]
 
 
 def test_masks_and_gold_keys_move_with_the_patches() -> None:
@@ -48,8 +51,8 @@ def test_masks_and_gold_keys_move_with_the_patches() -> None:
     one = record(3, mask=mask, gold=np.array([[0, 2], [-1, 6], [1, -1]]))
     found = over_image(one, PIXELS, 2)
     assert found.mask is not None and found.gold is not None
-    assert (found.mask == mask[..., [1, 4, 2, 5, 3, 6]]).all()
-    assert found.gold.tolist() == [[-1, 2], [-1, 5], [0, -1]]  # the class token is no patch
+    assert (found.mask == mask[..., 1:]).all()
+    assert found.gold.tolist() == [[-1, 1], [-1, 5], [0, -1]]  # the class token is no patch
     assert list(found.queries) == ["1", "2", "3"]
 
 

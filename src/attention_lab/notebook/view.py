@@ -138,8 +138,8 @@ class View:
         look: dict[str, Any] = {"title": self.title or tag.partition("/")[2]}
         record = by_head(records[tag])
         if record.picture is not None and len(record.weights) == 1:
-            ink, cell = record.picture
-            overlay = Overlay(ink / 255, cell, record.weights[0], record.queries, record.gold)
+            ink, cell, by_row = record.picture
+            overlay = Overlay(ink / 255, cell, record.weights[0], record.queries, record.gold, by_row)
             return overlay, look | {"maximum": rounded_top([record.weights]), "subtitle": record.input}
         maps = record_heatmaps(records[tag])
         return maps, look | {"maximum": rounded_top(one.weights[one.attended] for one in maps)}

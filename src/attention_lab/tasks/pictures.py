@@ -86,9 +86,9 @@ def _title(record: AttentionRecord) -> str:
 def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
     """For each head, a name and its weights over the picture."""
     assert record.picture is not None
-    place, (pixels, cell) = readable(record.module), record.picture
+    place, (pixels, cell, by_row) = readable(record.module), record.picture
     for number, head in enumerate(record.weights, start=1):
-        overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold)
+        overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold, by_row)
         yield f"{place} head {number}" if len(record.weights) > 1 else place, overlay
 
 

@@ -80,7 +80,7 @@ def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArra
         raise ValueError(f"mask {mask.shape} does not fit weights {shape}") from None
 
 
-def make_ink(pixels: Any, cell: int) -> Ink:
-    """Convert a picture with values from 0 (paper) to 1 (ink) to 8 bits."""
+def make_ink(pixels: Any, cell: int, by_row: bool = False) -> Ink:
+    """Convert a picture with values from 0 (paper) to 1 (ink) to 8 bits; see `Ink`."""
     shades = np.nan_to_num(array(pixels, np.float32, "picture")).clip(0, 1)
-    return Ink(np.rint(shades * 255).astype(np.uint8), cell)
+    return Ink(np.rint(shades * 255).astype(np.uint8), cell, bool(by_row))

@@ -64,7 +64,8 @@ def write_header(
 def _picture_header(picture: Ink) -> dict[str, Any]:
     height, width = picture.pixels.shape
     ink = base64.b64encode(np.ascontiguousarray(picture.pixels, np.uint8).tobytes()).decode("ascii")
-    return {"height": height, "width": width, "cell": picture.cell, "ink": ink}
+    fields = {"height": height, "width": width, "cell": picture.cell, "ink": ink}
+    return {**fields, "by_row": True} if picture.by_row else fields
 
 
 def read_header(header: bytes) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def picture(value: object) -> Ink | None:
     pixels = np.frombuffer(base64.b64decode(text(value, "ink"), validate=True), np.uint8)
     if min(height, width) < 1 or height * width != len(pixels):
         raise ValueError(f"a picture of {height} x {width} with {len(pixels)} pixels")
-    return Ink(pixels.reshape(height, width), cell)
+    return Ink(pixels.reshape(height, width), cell, value.get("by_row") is True)
 
 
 def positions(value: object) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:

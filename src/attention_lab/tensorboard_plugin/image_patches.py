@@ -128,18 +128,15 @@ def over_image(
     cells, positions = height * width, record.weights.shape[2]
     if not 0 <= positions - cells <= min(MOST_TOKENS, cells):
         return record
+    tokens = positions - cells
     names = [f"r{row}c{column}" for row in range(height) for column in range(width)]
-    order = np.arange(cells).reshape(height, width).T.ravel()  # down each column, as in `Ink`
-    columns = positions - cells + order
-    place = np.full(positions + 1, -1)  # the last one is for gold of -1, none
-    place[columns] = np.arange(cells)
     return replace(
         record,
-        weights=np.ascontiguousarray(record.weights[..., columns]),
-        mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., columns]),
-        queries=record.queries if keep_queries else _names(record.queries, positions - cells, names),
-        keys=[names[number] for number in order],
-        gold=None if record.gold is None else place[record.gold],
+        weights=np.ascontiguousarray(record.weights[..., tokens:]),
+        mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., tokens:]),
+        queries=record.queries if keep_queries else _names(record.queries, tokens, names),
+        keys=names,
+        gold=None if record.gold is None else np.maximum(record.gold - tokens, -1),
         picture=_picture(pixels[: height * side, : width * side], side),
     )
 
@@ -157,7 +154,7 @@ def _picture(pixels: Pixels, side: int) -> Ink:
         height, width = pixels.shape
         halves = pixels.reshape(height // 2, 2, width // 2, 2).mean((1, 3))
         pixels, side = np.rint(halves).astype(np.uint8), side // 2
-    return Ink(pixels, side)
+    return Ink(pixels, side, by_row=True)
 
 
 def by_head(record: AttentionRecord) -> AttentionRecord:

@@ -13,15 +13,18 @@ MOST_HEADS = 10_000
 
 
 class Ink(NamedTuple):
-    """The picture whose cells are the keys, numbered down each column, starting with the leftmost.
+    """The picture whose cells are the keys.
 
     Attributes:
         pixels: `[height, width]`, 8 bits each; 0 is paper and 255 is ink.
         cell: side of a cell in pixels.
+        by_row: whether the cells are numbered row by row, like the patches of a vision transformer; if not,
+            down each column, starting with the leftmost, as a line of writing is read.
     """
 
     pixels: npt.NDArray[np.uint8]
     cell: int
+    by_row: bool = False
 
 
 @dataclass(frozen=True, eq=False)

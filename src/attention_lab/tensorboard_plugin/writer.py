@@ -31,7 +31,7 @@ def add_attention(
     input: str = "",  # noqa: A002
     output: str = "",
     expected: str = "",
-    picture: tuple[Any, int] | None = None,
+    picture: tuple[Any, int] | tuple[Any, int, bool] | None = None,
     x: tuple[Any, Any] | None = None,
 ) -> None:
     """Write the weights of one attention on one example, for the Attention tab.
@@ -55,7 +55,8 @@ def add_attention(
         output: the model's output for it.
         expected: the correct output, which is shown where the output differs.
         picture: an image `[height, width]` with values from 0 (paper) to 1 (ink), and the side in pixels of
-            the square cells that are the keys, numbered down each column, starting with the leftmost.
+            the square cells that are the keys, numbered down each column, starting with the leftmost; with
+            True as a third item, row by row.
         x: positions of the queries `[Q]` and of the keys `[K]`, if they are numbers on one axis.
 
     Raises:

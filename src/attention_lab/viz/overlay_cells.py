@@ -29,9 +29,10 @@ class Overlay:
     Args:
         ink: [H, W] the picture, from 0 (paper) to 1 (ink).
         cell: side of a cell in pixels; H and W are multiples of it.
-        weights: [Q, K] over the K cells, numbered down each column, starting with the leftmost.
+        weights: [Q, K] over the K cells.
         titles: label of each of the Q panels.
         gold: [Q] or [Q, G] the correct cells of each query, -1 for none.
+        by_row: whether the cells are numbered row by row, or down each column, starting with the leftmost.
 
     Raises:
         ValueError: shapes do not fit each other, or a gold cell is beyond the last one.
@@ -42,6 +43,7 @@ class Overlay:
     weights: npt.NDArray[Any]
     titles: Sequence[str] = ()
     gold: npt.NDArray[np.integer[Any]] | None = None
+    by_row: bool = False
 
     def __post_init__(self) -> None:
         if (
@@ -67,7 +69,7 @@ class Overlay:
 
     def on_grid(self, of_cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Reshape values of the cells [K] to [rows, columns]."""
-        return of_cells.reshape(self.grid[::-1]).T
+        return of_cells.reshape(self.grid) if self.by_row else of_cells.reshape(self.grid[::-1]).T
 
     def golden(self, query: int) -> Flags:
         """[rows, columns] bool: the gold cells of a query."""

@@ -17,14 +17,21 @@ const inks = new WeakMap();
 /** The picture's ink, 0..255, from the header's base64. */
 function inkOf(record) {
   if (!inks.has(record)) {
-    const { height, width, cell, ink } = record.header.picture;
+    const { height, width, cell, ink, by_row: byRow = false } = record.header.picture;
     const bytes = Uint8Array.from(atob(ink), (character) => character.charCodeAt(0));
     if (bytes.length !== height * width || height % cell || width % cell)
       throw new Error("a picture that does not consist of whole cells");
-    inks.set(record, { height, width, cell, bytes, rows: height / cell, columns: width / cell });
+    inks.set(record, { height, width, cell, bytes, byRow, rows: height / cell, columns: width / cell });
   }
   return inks.get(record);
 }
+
+/** The number of a cell: row by row, or down each column. */
+const keyAt = ({ byRow, rows, columns }, row, column) => (byRow ? row * columns + column : column * rows + row);
+
+/** The row and the column of a cell. */
+const placeOf = ({ byRow, rows, columns }, key) =>
+  byRow ? [Math.floor(key / columns), key % columns] : [key % rows, Math.floor(key / rows)];
 
 /** The page of tiles that has a query; the first one if none is chosen. */
 export const pageOf = (query) => Math.floor(Math.max(0, query) / MOST);
@@ -119,17 +126,18 @@ export function point(part, x, y) {
   if (!tile) return null;
   const column = Math.floor(((x - tile.x) / tileWidth) * picture.columns);
   const row = Math.floor(((y - tile.y) / tileHeight) * picture.rows);
-  return { query: tile.query, key: column * picture.rows + row }; // cells are numbered down each column
+  return { query: tile.query, key: keyAt(picture, row, column) };
 }
 
 function cellBox(pen, { picture, tileWidth, tileHeight }, { x, y }, key, style) {
   const [wide, high] = [tileWidth / picture.columns, tileHeight / picture.rows];
-  const [column, row] = [Math.floor(key / picture.rows), key % picture.rows];
+  const [row, column] = placeOf(picture, key);
   pen.rect(x + column * wide + 1, y + row * high + 1, wide - 2, high - 2, style);
 }
 
 /** The picture with the weights as the colours of its paper, at twice the resolution. */
-function overlay({ record, head }, query, { height, width, cell, bytes, rows }, theme, scale) {
+function overlay({ record, head }, query, picture, theme, scale) {
+  const { height, width, cell, bytes } = picture;
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
   const context = canvas.getContext("2d");
@@ -145,7 +153,7 @@ function overlay({ record, head }, query, { height, width, cell, bytes, rows }, 
   });
   for (let y = 0, at = 0; y < height; y += 1) {
     for (let x = 0; x < width; x += 1, at += 1) {
-      const { paper, ink } = papers[Math.floor(x / cell) * rows + Math.floor(y / cell)];
+      const { paper, ink } = papers[keyAt(picture, Math.floor(y / cell), Math.floor(x / cell))];
       const much = bytes[at] / 255;
       pixels[at] = pixelOf(
         paper.map((channel, number) => Math.round(channel + much * (ink[number] - channel))),
