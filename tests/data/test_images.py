@@ -252,6 +252,12 @@ def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch:
     assert len(read) == 3
 
 
+def test_a_path_is_an_input_as_well() -> None:
+    assert CODEC.as_line(EXAMPLE) == CODEC.as_line(str(EXAMPLE)) == str(EXAMPLE)
+    with pytest.raises(LabError, match="is of the type int, not a text"):
+        CODEC.as_line(3)
+
+
 def test_own_images() -> None:
     data = ImageFiles(file=str(EXAMPLE), height=12, cell=4)
     data.setup()

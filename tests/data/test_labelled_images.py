@@ -169,3 +169,25 @@ def test_altered_codecs_are_refused(changed: dict[str, Any], said: str) -> None:
     state = LabelledImageCodec.of(["a", "b"], images, 2).state()
     with pytest.raises(LabError, match=said):
         codec_from_state(state | changed)
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ([], "needs at least one image$"),
+        ([torch.rand(3, 0, 0)], r"not \[3, 0, 0\]$"),
+        ([torch.rand(2, 6, 6)], r"not \[2, 6, 6\]$"),
+        ([torch.rand(3, 6, 8)], r"not \[3, 6, 8\]$"),
+        ([torch.rand(3, 5, 5)], r"S a multiple of 2, not \[3, 5, 5\]$"),
+        ([torch.rand(3, 6, 6), torch.rand(1, 6, 6)], "of one size"),
+        (
+            [np.zeros((3, 6, 6))],
+            r"needs tensors \[C, S, S\] of one size, C = 1 or 3, S a multiple of 2, not .*ndarray",
+        ),
+        ([torch.rand(3, 6, 6) * 255], "of light from 0 to 1$"),
+        ([torch.full((1, 6, 6), torch.nan)], "of light from 0 to 1$"),
+    ],
+)
+def test_images_of_ones_own_are_checked(images: Any, said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        LabelledImageCodec.of(["a", "b"], images, 2)

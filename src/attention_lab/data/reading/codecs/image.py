@@ -36,6 +36,10 @@ class ImageCodec(BaseCodec):
         fits = self.height and self.cell and self.height % self.cell == 0
         return "" if fits else f"cuts {self.height} rows of pixels in cells of {self.cell}"
 
+    def as_line(self, given: object) -> str:
+        """See `BaseCodec`; the path of an image may also be a `Path`."""
+        return super().as_line(str(given) if isinstance(given, Path) else given)
+
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""
         reader = ImageReader(partial(read_image, height=self.height, cell=self.cell))

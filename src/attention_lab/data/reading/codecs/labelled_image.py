@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
@@ -35,8 +36,17 @@ class LabelledImageCodec(ClassificationCodec):
 
     @classmethod
     def of(cls, labels: Sequence[str], train: Sequence[Tensor], patch_size: int) -> Self:
-        """The codec of the images [C, S, S] of the training split; S is a multiple of the patch size."""
-        channels, size, _ = train[0].shape
+        """The codec of the images of the training split.
+
+        Args:
+            labels: the names of the classes.
+            train: the images [C, S, S], of light from 0 to 1, with one channel or three.
+            patch_size: the side of a patch in pixels; S is a multiple of it.
+
+        Raises:
+            LabError: they are anything else.
+        """
+        channels, size = _checked_shape(train, patch_size)
         # One image at a time, in double precision: all together may take most of the memory.
         mean = torch.stack([one.double().mean((1, 2)) for one in train]).mean(0)
         squares = torch.stack([(one - mean.view(-1, 1, 1)).square().mean((1, 2)) for one in train]).mean(0)
@@ -119,3 +129,25 @@ class LabelledImageCodec(ClassificationCodec):
 
     def _column(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values).view(-1, 1, 1)
+
+
+def _checked_shape(images: Sequence[Tensor], patch_size: int) -> tuple[int, int]:
+    """The channels and the side of all images. Raises LabError unless they are squares of light."""
+    for one in images:
+        found = list(one.shape) if isinstance(one, Tensor) else kind_of(one)
+        square = (
+            isinstance(one, Tensor)
+            and one.dim() == 3
+            and one.shape[0] in (1, 3)
+            and one.shape[1] == one.shape[2]
+        )
+        if not square or one.shape != images[0].shape or not one.numel() or one.shape[1] % patch_size:
+            raise LabError(
+                "LabelledImageCodec.of needs tensors [C, S, S] of one size, C = 1 or 3, S a multiple of "
+                f"{patch_size}, not {found}"
+            )
+        if not bool(((one >= 0) & (one <= 1)).all()):
+            raise LabError("LabelledImageCodec.of needs images of light from 0 to 1")
+    if not len(images):
+        raise LabError("LabelledImageCodec.of needs at least one image")
+    return images[0].shape[0], images[0].shape[1]
