@@ -10,6 +10,7 @@ import pytest
 import torch
 from chromium import NEEDS_CHROMIUM, Browser
 from PIL import Image
+from torch import Tensor, nn
 from vision import VisionTransformer
 
 import attention_lab
@@ -55,6 +56,44 @@ def test_recorded_weights_and_labels_of_ones_own(model: VisionTransformer) -> No
         assert list(one.queries) == ["class"] and (one.weights == whole[tag].weights[:, :1]).all()
     with pytest.raises(ValueError, match="images need patch_size"):
         attention_lab.show(weights, images=IMAGES)
+
+
+class Captioner(nn.Module):
+    """A text of as many tokens as there are patches, which attends to itself and to the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = VisionTransformer(patches=16)
+        self.embedding = nn.Embedding(30, 8)
+        self.text = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.cross = nn.MultiheadAttention(8, 2, kdim=3, vdim=3, batch_first=True)
+
+    def forward(self, input_ids: Tensor, pixel_values: Tensor) -> Tensor:
+        """The text, as vectors."""
+        self.encoder(pixel_values)
+        text = self.embedding(input_ids)
+        text = text + self.text(text, text, text)[0]
+        patches = torch.nn.functional.avg_pool2d(pixel_values, 4).flatten(2).mT
+        patches = torch.cat([patches[:, :1], patches], 1)
+        return self.cross(text, patches, patches)[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("tokens", [16, 20])
+def test_attention_to_a_text_is_not_laid_over_an_image(tokens: int) -> None:
+    ids = torch.arange(2 * tokens).view(2, tokens).flip(1) % 30
+    view = attention_lab.show(Captioner(), {"input_ids": ids, "pixel_values": IMAGES}, images=IMAGES)
+    laid = {one.module: one.picture is not None for one in view.records.values()}
+    assert laid == {
+        "encoder.encoder.layers.0.self_attn": True,
+        "encoder.encoder.layers.1.self_attn": True,
+        "text": False,
+        "cross": True,
+    }
+    assert list(view.records["example 1/cross"].queries[-2:]) == ["1", "0"]
+    assert "mean over the patches" not in view.svg("example 1/cross")
+    alike = {"input_ids": ids[:, :1].expand(2, 17), "pixel_values": IMAGES}
+    with pytest.raises(ValueError, match="or only the vision model if it is part of another"):
+        attention_lab.show(Captioner(), alike, images=IMAGES)
 
 
 @pytest.mark.parametrize(

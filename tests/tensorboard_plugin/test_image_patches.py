@@ -58,7 +58,7 @@ def test_masks_and_gold_keys_move_with_the_patches() -> None:
 
 def test_queries_with_labels_of_their_own_keep_them() -> None:
     one = replace(record(7), queries=list("abcdefg"))
-    assert list(over_image(one, PIXELS, 2, keep_queries=True).queries) == list("abcdefg")
+    assert list(over_image(one, PIXELS, 2).queries) == list("abcdefg")
     assert list(over_image(record(6), PIXELS, 2).queries) == PATCHES
 
 
@@ -67,6 +67,23 @@ def test_other_attention_is_left_as_it_is() -> None:
         one = record(2, keys - 6)
         assert over_image(one, PIXELS, 2) is one
     assert over_image(record(2), PIXELS, 7).picture is None  # a patch larger than the image
+
+
+def test_a_grid_is_not_guessed_where_the_model_may_have_padded_the_image() -> None:
+    edge = np.pad(PIXELS, ((0, 1), (0, 0)))  # two rows of patches, or three
+    for tokens in (0, 1, 2):
+        assert over_image(record(2, tokens), edge, 2).picture is not None
+    for tokens in (3, 4):  # or none and one, before the nine patches of a padded image
+        assert over_image(record(2, tokens), edge, 2).picture is None
+
+
+def test_causal_attention_is_that_of_a_text() -> None:
+    images = BatchImages(PIXELS[None], 2)
+    one = record(7)
+    text = replace(one, weights=np.tril(one.weights))
+    assert images.below(0, text) is text
+    patches = replace(one, weights=np.tril(np.triu(one.weights)))  # each attends to itself
+    assert images.below(0, patches).picture is not None
 
 
 def test_pixels_outside_the_patches_are_cut_off_and_large_images_halved() -> None:
@@ -114,7 +131,8 @@ def test_all_heads_of_a_token_are_one_picture() -> None:
     assert list(mean.queries) == ["head 4", "head 6"]
     pooled = over_image(replace(record(1), input="a cat"), PIXELS, 2)
     assert (by_head(pooled).weights[0] == pooled.weights[:, 0]).all() and by_head(pooled).input == "a cat"
-    for other in (record(7), over_image(record(3), PIXELS, 2)):
+    words = replace(record(7), queries=list("a dog's"))  # as many as there are patches, by chance
+    for other in (record(7), over_image(record(3), PIXELS, 2), over_image(words, PIXELS, 2)):
         assert by_head(other) is other
 
 
@@ -124,7 +142,7 @@ def test_the_patches_of_a_model_are_those_of_its_first_convolution_without_overl
     assert patch_size_of(nn.Sequential(nn.Conv2d(3, 4, (8, 4), stride=(8, 4)))) is None
     assert patch_size_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d(2))) is None
     assert patch_size_of([1.0]) is None
-    assert BatchImages(PIXELS[None], model=blocks).side == 16
+    assert BatchImages(PIXELS[None], model=blocks).side == BatchImages(PIXELS[None], np.int64(16)).side == 16
 
 
 @pytest.mark.parametrize("size", [0, -2, 2.0, True, "16"])
@@ -137,11 +155,11 @@ def test_a_patch_size_is_a_number_of_pixels(size: Any) -> None:
 
 def test_images_that_do_not_fit_are_named() -> None:
     images = BatchImages(PIXELS[None], 2)
-    assert images.below(0, record(7), keep_queries=False).picture is not None
-    assert images.below(3, record(7, 30), keep_queries=False).picture is None  # windows, perhaps
+    assert images.below(0, record(7)).picture is not None
+    assert images.below(3, record(7, 30)).picture is None  # windows, perhaps
     with pytest.raises(ValueError, match=r"^images are given for 1 of 2 or more examples: give one"):
-        images.below(1, record(7), keep_queries=False)
-    images.check_used([record(7, 30), images.below(0, record(7), keep_queries=False)])
+        images.below(1, record(7))
+    images.check_used([record(7, 30), images.below(0, record(7))])
     said = (
         "images of 4 x 6 pixels have 6 patches of 2 x 2, but the attentions have 5, 36 keys: give the right"
     )

@@ -59,17 +59,13 @@ def observe_batch(
         _check_lengths(weights, labels)
         _check_padding(weights, labels)
     found = [_observation(weights, example, labels) for example in range(number)]
-    return found if images is None else _over_images(found, images, keep_queries=labels is not None)
+    return found if images is None else _over_images(found, images)
 
 
-def _over_images(
-    observations: list[Observation], images: BatchImages, *, keep_queries: bool
-) -> list[Observation]:
+def _over_images(observations: list[Observation], images: BatchImages) -> list[Observation]:
     try:
         found = [
-            one._replace(
-                records=tuple(images.below(number, each, keep_queries=keep_queries) for each in one.records)
-            )
+            one._replace(records=tuple(images.below(number, each) for each in one.records))
             for number, one in enumerate(observations)
         ]
         images.check_used(record for one in found for record in one.records)

@@ -14,7 +14,7 @@ from attention_lab.notebook.matching import Labels, Side, as_text, for_module, l
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, warn_if_clipped
 from attention_lab.tensorboard_plugin.description import readable_names
-from attention_lab.tensorboard_plugin.image_patches import BatchImages
+from attention_lab.tensorboard_plugin.image_patches import BatchImages, numbered
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 Theme = Literal["auto", "light", "dark"]
@@ -76,6 +76,7 @@ def show(
         tokenizer: a transformers tokenizer, needed if the inputs do not include their tokens.
         images: the image of each example, `[B, C, H, W]`, `[B, H, W, C]` or `[B, H, W]`. Attention whose keys
             are its patches, row by row, is laid over it; class tokens and registers before them are left out.
+            Causal attention, and attention to the tokens of `input_ids`, is not.
         patch_size: side of a patch of the images in pixels; for a model, by default that of its first
             convolution whose stride is its kernel size.
         title: title of the page.
@@ -120,7 +121,8 @@ def show(
         reason = missing if names is None else "nothing was recorded under these names"
         raise ValueError(f"there is no attention to show: {reason}")
     if images is not None:
-        runs = _over_images(runs, BatchImages(images, patch_size, attention))
+        with_tokens = _is_model(attention) and keys is None  # its only labels are those of token ids
+        runs = _over_images(runs, BatchImages(images, patch_size, attention), with_tokens=with_tokens)
     warn_of_lost(runs)
     return View(runs, title=title, theme=theme, height=height)
 
@@ -182,15 +184,13 @@ def records_of(
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
 
 
-def _over_images(runs: Runs, images: BatchImages) -> Runs:
-    """The records over the images of their examples; queries keep labels that are not just their numbers."""
+def _over_images(runs: Runs, images: BatchImages, *, with_tokens: bool) -> Runs:
+    """The records over the images of their examples; not those whose labelled keys are tokens of a text."""
     found = {
         run: {
-            tag: images.below(
-                _number(tag) - 1,
-                record,
-                keep_queries=list(record.queries) != [*map(str, range(1, len(record.queries) + 1))],
-            )
+            tag: record
+            if with_tokens and not numbered(record.keys)
+            else images.below(_number(tag) - 1, record)
             for tag, record in records.items()
         }
         for run, records in runs.items()

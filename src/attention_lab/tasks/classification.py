@@ -203,7 +203,7 @@ class Classification(LabelPrediction):
         if not isinstance(self.codec, LabelledImageCodec):
             return observation
         pixels, side = self.codec.ink(inputs), self.codec.patch_size
-        laid = (over_image(one, pixels, side, keep_queries=True) for one in observation.records)
+        laid = (over_image(one, pixels, side) for one in observation.records)
         return observation._replace(records=tuple(laid))
 
     def _member(self, module: str) -> tuple[nn.Module, str]:

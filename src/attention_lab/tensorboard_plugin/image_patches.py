@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -35,20 +36,22 @@ class BatchImages:
         side: object = patch_size_of(model) if patch_size is None else patch_size
         if side is None:
             raise ValueError("images need patch_size, the side of a patch in pixels, such as patch_size=16")
-        if isinstance(side, bool) or not isinstance(side, int) or side < 1:
+        if isinstance(side, bool) or not isinstance(side, Integral) or side < 1:
             raise ValueError(f"patch_size={side!r} must be a whole number of pixels, such as 16")
-        self.side = side
+        self.side = int(side)
 
-    def below(self, example: int, record: AttentionRecord, *, keep_queries: bool) -> AttentionRecord:
+    def below(self, example: int, record: AttentionRecord) -> AttentionRecord:
         """The record of an example, numbered from 0, over its image; see `over_image`.
+
+        Causal attention stays as it is: it is that of a text, whose length may be that of an image by chance.
 
         Raises:
             ValueError: it has attention to patches, but there are fewer images.
         """
+        if _causal(record.weights):
+            return record
         count = len(self.pictures)
-        found = over_image(
-            record, self.pictures[min(example, count - 1)], self.side, keep_queries=keep_queries
-        )
+        found = over_image(record, self.pictures[min(example, count - 1)], self.side)
         if found is not record and example >= count:
             raise ValueError(
                 f"images are given for {count} of {example + 1} or more examples: give one for each"
@@ -66,8 +69,9 @@ class BatchImages:
         cells = (height // self.side) * (width // self.side)
         raise ValueError(
             f"images of {height} x {width} pixels have {cells} patches of {self.side} x {self.side}, but the "
-            f"attentions have {', '.join(map(str, sorted(sizes)))} keys: give the right patch_size, "
-            "or leave the images out, as for attention in windows"
+            f"attentions have {', '.join(map(str, sorted(sizes)))} keys: give the right patch_size, or only "
+            "the vision model if it is part of another; or leave the images out, as for attention that is "
+            "causal or in windows"
         )
 
 
@@ -109,24 +113,29 @@ def patch_size_of(model: Any) -> int | None:
     return None
 
 
-def over_image(
-    record: AttentionRecord, pixels: Pixels, side: int, *, keep_queries: bool = False
-) -> AttentionRecord:
+def numbered(labels: Sequence[str]) -> bool:
+    """Whether labels are only the numbers of the positions, from 0 or 1."""
+    return list(labels) in ([*map(str, range(start, start + len(labels)))] for start in (0, 1))
+
+
+def over_image(record: AttentionRecord, pixels: Pixels, side: int) -> AttentionRecord:
     """The record laid over an image whose patches are its keys; the same record if its keys are not.
 
     The keys are at most `MOST_TOKENS` tokens, and no more than there are patches, then the patches, row by
-    row. The tokens are left out, so that
-    the weights of a query may sum to less than 1.
+    row. The tokens are left out, so that the weights of a query may sum to less than 1. Queries that are only
+    numbered get the names of the keys.
 
     Args:
         record: the record.
         pixels: the image, see `grey_pictures`; pixels at its right and lower edge may be in no patch.
         side: the side of a square patch in pixels.
-        keep_queries: whether the queries keep their labels, or are named as the keys if there are as many.
     """
     height, width = pixels.shape[0] // side, pixels.shape[1] // side
     cells, positions = height * width, record.weights.shape[2]
     if not 0 <= positions - cells <= min(MOST_TOKENS, cells):
+        return record
+    padded = -(-pixels.shape[0] // side) * -(-pixels.shape[1] // side)
+    if cells < padded <= positions:  # the model may have padded the image to whole patches
         return record
     tokens = positions - cells
     names = [f"r{row}c{column}" for row in range(height) for column in range(width)]
@@ -134,7 +143,7 @@ def over_image(
         record,
         weights=np.ascontiguousarray(record.weights[..., tokens:]),
         mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., tokens:]),
-        queries=record.queries if keep_queries else _names(record.queries, tokens, names),
+        queries=_names(record.queries, tokens, names),
         keys=names,
         gold=None if record.gold is None else np.maximum(record.gold - tokens, -1),
         picture=_picture(pixels[: height * side, : width * side], side),
@@ -142,11 +151,19 @@ def over_image(
 
 
 def _names(queries: Sequence[str], tokens: int, patches: list[str]) -> Sequence[str]:
-    """Names of the queries if they are all positions, or all patches; otherwise their own."""
+    """Names of the queries if they are all positions, or all patches, and have none; otherwise their own."""
+    if not numbered(queries):
+        return queries
     if len(queries) == len(patches):
         return patches
     positions = [*(f"token {number}" for number in range(1, tokens + 1)), *patches]
     return positions if len(queries) == len(positions) else queries
+
+
+def _causal(weights: npt.NDArray[np.float32]) -> bool:
+    """Whether each query attends to itself and positions before it, and some do to those before."""
+    _, rows, columns = weights.shape
+    return rows == columns and bool(np.tril(weights, -1).any()) and not np.triu(weights, 1).any()
 
 
 def _picture(pixels: Pixels, side: int) -> Ink:
@@ -161,11 +178,12 @@ def by_head(record: AttentionRecord) -> AttentionRecord:
     """A record over an image with its heads in place of the queries, so that one picture has all heads.
 
     Each shows what the first token attends to, such as the class token; in a model without such tokens, the
-    mean over the patches. Any other record, such as that of a decoder, remains as it is.
+    mean over the patches. Any other record, such as that of a decoder, whose queries are no patches, remains
+    as it is.
     """
     heads, rows, cells = record.weights.shape
     pooled = rows == 1 < heads
-    if record.picture is None or not (pooled or cells <= rows <= cells + MOST_TOKENS):
+    if record.picture is None or not (pooled or {*record.queries[-cells:]} == {*record.keys}):
         return record
     mean = rows == cells
     weights = record.weights.mean(1) if mean else record.weights[:, 0]
