@@ -110,6 +110,10 @@ def test_images_of_any_form_become_squares(tmp_path: Path) -> None:
     [
         ({"image_size": 9, "patch_size": 2}, "data.image_size=9: give a multiple of data.patch_size=2"),
         ({"image_size": 2000}, "data.image_size=2000: choose at most 1024"),
+        (
+            {"image_size": 516},
+            r"data\.image_size=516: an image has more than 16,384 patches with data.patch_size=4",
+        ),
         ({"patch_size": 0}, "data.patch_size=0"),
     ],
 )
@@ -139,6 +143,13 @@ def test_mistakes_in_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         data_of(folder)
 
 
+def test_an_input_is_the_path_of_an_image(folder: Path) -> None:
+    codec = data_of(folder).codec
+    assert codec.as_line(Path("a.png")) == codec.as_line("a.png") == "a.png"
+    with pytest.raises(LabError, match=r"^is of the type ndarray, not the path of an image$"):
+        codec.as_line(PHOTOS[0])
+
+
 def test_a_trained_model_needs_images_of_its_size(folder: Path) -> None:
     codec = data_of(folder).codec
     for option, other in {"image_size": 12, "patch_size": 3, "colour": False}.items():
@@ -155,6 +166,7 @@ def test_a_trained_model_needs_images_of_its_size(folder: Path) -> None:
         ({"deviation": [1.0, 0.0, 1.0]}, "needs a mean and a positive deviation for each of 1 or 3 channels"),
         ({"mean": [0.0, 0.0], "deviation": [1.0, 1.0]}, "needs a mean and a positive deviation for each"),
         ({"image_size": 1_000_000, "patch_size": 1}, "cuts images of 1000000 pixels in patches of 1"),
+        ({"image_size": 258, "length": 129**2}, "cuts images in more than 16,384 patches"),
         ({"image_size": 7}, "cuts images of 7 pixels in patches of 2"),
         ({"patch_size": 0}, "cuts images of 6 pixels in patches of 0"),
         ({"length": 8}, "has 8 patches of 12 numbers, which its images do not have"),

@@ -108,7 +108,8 @@ class TrainedModel(Generic[TaskT]):
         Args:
             lines: the inputs: `["attention"]`. If the model reads numbers, an input may also be an array: a
                 series [L, d], or [L] if it has a single variable; a sequence of vectors [L, d]; or a row [d]
-                of a table. A single string or array is rejected.
+                of a table. A classifier of images takes their paths, also as `Path`. A single string or array
+                is rejected.
 
         Raises:
             LabError: `lines` is not a list of such inputs, the model cannot read one of them, or the outputs

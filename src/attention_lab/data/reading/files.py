@@ -25,6 +25,8 @@ LARGEST_FILE = 1 << 30
 """Largest data file in bytes."""
 LONGEST_SIDE = 1024
 """Largest side in pixels of a labelled image, once it is scaled."""
+MOST_PATCHES = 1 << 14
+"""Most patches of a labelled image; each attends to all of them."""
 LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from attention_lab.data.reading.files import LONGEST_SIDE, Row
+from attention_lab.data.reading.files import LONGEST_SIDE, MOST_PATCHES, Row
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
 from attention_lab.data.specs.base import ColumnsSpec
@@ -74,6 +74,11 @@ class LabelledImagesSpec(ColumnsSpec):
         if self.image_size % self.patch_size:
             raise LabError(
                 f"data.image_size={self.image_size}: give a multiple of data.patch_size={self.patch_size}"
+            )
+        if (self.image_size // self.patch_size) ** 2 > MOST_PATCHES:
+            raise LabError(
+                f"data.image_size={self.image_size}: an image has more than {MOST_PATCHES:,} patches with "
+                f"data.patch_size={self.patch_size}: choose larger patches or smaller images"
             )
 
     def load(self) -> Splits[list[Row]]:

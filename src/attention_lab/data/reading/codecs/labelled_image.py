@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.codecs.base import encode_lines
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
-from attention_lab.data.reading.files import LONGEST_SIDE
+from attention_lab.data.reading.files import LONGEST_SIDE, MOST_PATCHES
 from attention_lab.data.reading.image_files import ImageReader, read_square
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
@@ -74,6 +74,8 @@ class LabelledImageCodec(ClassificationCodec):
             return "needs a mean and a positive deviation for each of 1 or 3 channels"
         if not 0 < size <= LONGEST_SIDE or not patch or size % patch:
             return f"cuts images of {size} pixels in patches of {patch}"
+        if (size // patch) ** 2 > MOST_PATCHES:
+            return f"cuts images in more than {MOST_PATCHES:,} patches"
         if (self.length, self.features) != ((size // patch) ** 2, channels * patch**2):
             return f"has {self.length} patches of {self.features} numbers, which its images do not have"
         if self.answers != 1:
@@ -82,7 +84,9 @@ class LabelledImageCodec(ClassificationCodec):
 
     def as_line(self, given: object) -> str:
         """See `BaseCodec`; the path of an image may also be a `Path`."""
-        return BaseCodec.as_line(self, str(given) if isinstance(given, Path) else given)
+        if not isinstance(given, str | Path):
+            raise LabError(f"is of the type {type(given).__name__}, not the path of an image")
+        return str(given)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode paths of image files; labels are -1."""
