@@ -76,7 +76,11 @@ def numbers_line(given: object, between: str = " ") -> str:
     if isinstance(given, str):
         return given
     try:
-        values = given.detach().double().cpu() if isinstance(given, Tensor) else given
+        values: Any = given
+        if isinstance(given, Tensor):
+            values = (given if given.is_complex() else given.double()).detach().cpu().numpy()
+        if values is None or np.iscomplexobj(values):  # numpy would take NaN, and the real part
+            raise TypeError
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise LabError(f"is of the type {type(given).__name__}, not a text or an array of numbers") from None
