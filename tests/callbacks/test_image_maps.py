@@ -91,3 +91,7 @@ def test_images_that_do_not_fit(options: dict[str, Any], said: str, tmp_path: Pa
 def test_images_need_a_batch() -> None:
     with pytest.raises(LabError, match=r"^AttentionMaps: images are for a batch of your own: give the batch"):
         AttentionMaps(images=IMAGES)
+    with pytest.raises(
+        LabError, match=r"^AttentionMaps: patch_size is for images: give images=\.\.\. as well$"
+    ):
+        AttentionMaps(IMAGES, patch_size=4)

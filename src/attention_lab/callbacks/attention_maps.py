@@ -115,6 +115,8 @@ class AttentionMaps(pl.Callback):
         self.name = name
         if batch is None and images is not None:
             raise LabError("AttentionMaps: images are for a batch of your own: give the batch as well")
+        if patch_size is not None and images is None:
+            raise LabError("AttentionMaps: patch_size is for images: give images=... as well")
         self.batch, self.labels, self.forward = batch, labels, forward
         self.images, self.patch_size = images, patch_size
         self.every_n_epochs = every_n_epochs

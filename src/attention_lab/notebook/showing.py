@@ -92,6 +92,8 @@ def show(
     if names is not None and (isinstance(names, str) or not isinstance(names, Collection)):
         raise ValueError(f"names={names!r}: give a list of names, such as [{str(names)!r}]")
     check_texts(title=title, input=input, output=output)
+    if patch_size is not None and images is None:
+        raise ValueError("patch_size is for images: give images=... as well")
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
         given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer, "images": images}
