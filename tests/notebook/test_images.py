@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from chromium import NEEDS_CHROMIUM, Browser
+from chromium import DRAWN, NEEDS_CHROMIUM, Browser
 from PIL import Image
 from torch import Tensor, nn
 from vision import VisionTransformer
@@ -129,29 +129,15 @@ def test_the_arrow_keys_reach_every_query(browser: Browser, tmp_path: Path) -> N
     browser.open(attention_lab.show(model, images, images=images).save(tmp_path / "page.html").as_uri())
     shown = "[...document.querySelectorAll('.al-figure canvas')].length"
     assert browser.run(PICTURE) == "Picture" and browser.run(shown) == 2
-    drawn = """(() => {
-      const texts = [], draw = CanvasRenderingContext2D.prototype.fillText;
-      CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
-        texts.push(text);
-        draw.call(this, text, ...more);
-      };
-      dispatchEvent(new Event('resize'));
-      document.querySelector('[data-value=root]').click();
-      document.querySelector('[data-value=linear]').click();
-      return new Promise((done) => setTimeout(() => {
-        CanvasRenderingContext2D.prototype.fillText = draw;
-        done(texts);
-      }, 300));
-    })()"""
-    texts = browser.run(drawn)
+    texts = browser.run(DRAWN)
     assert any("queries 1 to 60 of 97" in text for text in texts) and {"token 1", "r4c10"} <= {*texts}
     for _ in range(61):
         browser.press("ArrowDown")
-    texts = browser.run(drawn)
+    texts = browser.run(DRAWN)
     assert any("queries 61 to 97 of 97" in text for text in texts) and {"r4c11", "r7c11"} <= {*texts}
     assert "token 1" not in texts
     browser.press("ArrowUp")
-    assert any("queries 1 to 60 of 97" in text for text in browser.run(drawn))
+    assert any("queries 1 to 60 of 97" in text for text in browser.run(DRAWN))
     assert not browser.complaints()
 
 

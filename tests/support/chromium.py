@@ -37,6 +37,20 @@ SAVED_SVG = """(async () => {
   return blobs[0].text();
 })()"""
 """Press the button SVG, and return the file that is saved."""
+DRAWN = """(() => {
+  const drawn = [], draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+    drawn.push(text);
+    draw.call(this, text, ...more);
+  };
+  dispatchEvent(new Event('resize'));
+  document.querySelector('[data-value=linear]').click();
+  return new Promise((resolve) => setTimeout(() => {
+    CanvasRenderingContext2D.prototype.fillText = draw;
+    resolve(drawn);
+  }, 300));
+})()"""
+"""Texts that the figure draws."""
 
 
 class Browser:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import NEEDS_CHROMIUM, Browser
+from chromium import DRAWN, NEEDS_CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 
@@ -80,22 +80,8 @@ def _view(**parts: str) -> str:
     return "&".join(f"{name}={quote(RUNS.get(value, value), safe='')}" for name, value in parts.items())
 
 
-TITLES = """(() => {
-  const drawn = [], draw = CanvasRenderingContext2D.prototype.fillText;
-  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
-    drawn.push(text);
-    draw.call(this, text, ...more);
-  };
-  dispatchEvent(new Event('resize'));
-  document.querySelector('[data-value=linear]').click();
-  return new Promise((resolve) => setTimeout(() => {
-    CanvasRenderingContext2D.prototype.fillText = draw;
-    resolve(drawn);
-  }, 300));
-})()"""
-"""Texts that the figure draws."""
 IS_TITLE = "(text) => /^(A|B|B − A) · head/.test(text)"
-PANELS = f"{TITLES}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
+PANELS = f"{DRAWN}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
 
 
 def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
@@ -198,7 +184,7 @@ def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
     assert browser.run("document.querySelectorAll('.al-pixels i').length") == 2 * 4 * 8
     for view in ("map", "lines"):
         browser.run(f"document.querySelector('[data-value={view}]').click()")
-        assert not [text for text in browser.run(TITLES) if set(text) & set("░▒▓█")], view
+        assert not [text for text in browser.run(DRAWN) if set(text) & set("░▒▓█")], view
     assert "░" not in browser.run("document.querySelector('.al-viewer').innerText")
     assert not browser.complaints()
 

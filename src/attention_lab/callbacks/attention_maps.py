@@ -17,7 +17,13 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.argument_checks import check_counts, check_number
-from attention_lab.callbacks.batch_observation import Forward, Labels, check_labels, observe_batch
+from attention_lab.callbacks.batch_observation import (
+    Forward,
+    Labels,
+    check_labels,
+    observe_batch,
+    over_images,
+)
 from attention_lab.errors import LabError
 from attention_lab.loggers import Charts, run_loggers
 from attention_lab.loggers.tensorboard import add_picture, run_writer
@@ -25,7 +31,6 @@ from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tasks.pictures import record_thumbnails, scale_tops
 from attention_lab.tensorboard_plugin.description import readable, readable_names
-from attention_lab.tensorboard_plugin.image_patches import BatchImages
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
@@ -167,18 +172,13 @@ class AttentionMaps(pl.Callback):
         batch = precision.convert_input(move_data_to_device(self.batch, pl_module.device))
         # On the CPU, torch's encoder layers fail under autocast in evaluation mode.
         with precision.forward_context(), torch.autocast("cpu", enabled=False):
-            images = self._batch_images(pl_module)
-            observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward, images)
+            observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
+        if self.images is not None:
+            observations = over_images(observations, self.images, self.patch_size, pl_module)
         if trial or not trainer.is_global_zero:
             return
         writer: SummaryWriter = loggers[0].experiment  # type: ignore[attr-defined]
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
-
-    def _batch_images(self, module: pl.LightningModule) -> BatchImages | None:
-        try:
-            return None if self.images is None else BatchImages(self.images, self.patch_size, module)
-        except ValueError as error:
-            raise LabError(f"AttentionMaps: {error}") from None
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the probe batch, on the writing process only and not during the sanity check."""

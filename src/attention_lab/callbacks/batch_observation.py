@@ -20,12 +20,7 @@ Labels = Sequence[Sequence[str]]
 
 
 def observe_batch(
-    module: nn.Module,
-    batch: Any,
-    labels: Labels | None,
-    examples: int,
-    forward: Forward | None,
-    images: BatchImages | None = None,
+    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None
 ) -> list[Observation]:
     """Run a module on a batch in evaluation mode, uncompiled, and record the attention of the first examples.
 
@@ -37,11 +32,9 @@ def observe_batch(
         labels: labels of the positions of each example; positions without one are padding and left out.
         examples: the largest number of examples.
         forward: a function that calls the module instead of `call_module`.
-        images: the images of the examples, over which attention to their patches is laid.
 
     Raises:
-        LabError: no attention was recorded, an example has no labels, its first label would be on padding, or
-            the images are too few or have no attention to their patches.
+        LabError: no attention was recorded, an example has no labels, or its first label would be on padding.
     """
     with _evaluating(module), _uncompiled(), torch.no_grad(), recording(module, slice(examples)) as weights:
         (call_module if forward is None else forward)(module, batch)
@@ -58,17 +51,24 @@ def observe_batch(
     if labels is not None:
         _check_lengths(weights, labels)
         _check_padding(weights, labels)
-    found = [_observation(weights, example, labels) for example in range(number)]
-    return found if images is None else _over_images(found, images)
+    return [_observation(weights, example, labels) for example in range(number)]
 
 
-def _over_images(observations: list[Observation], images: BatchImages) -> list[Observation]:
+def over_images(
+    observations: list[Observation], images: Any, patch_size: int | None, module: nn.Module
+) -> list[Observation]:
+    """The observations with attention to the patches of images laid over them; see `BatchImages`.
+
+    Raises:
+        LabError: the images have another shape or are too few, or no attention has their patches as keys.
+    """
     try:
+        pictures = BatchImages(images, patch_size, module)
         found = [
-            one._replace(records=tuple(images.below(number, each) for each in one.records))
+            one._replace(records=tuple(pictures.below(number, each) for each in one.records))
             for number, one in enumerate(observations)
         ]
-        images.check_used(record for one in found for record in one.records)
+        pictures.check_used(record for one in found for record in one.records)
     except ValueError as error:
         raise LabError(f"AttentionMaps: {error}") from None
     return found

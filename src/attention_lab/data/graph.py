@@ -57,7 +57,7 @@ class GraphData(DataModule):
         return splits.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
 
     def _checked(self, returned: object) -> LabelledGraph:
-        """The graph. Raises LabError if it is none, as that of one's own class may be."""
+        """The graph. Raises LabError if a class of one's own has returned anything else."""
         wanted = "LabelledGraph(codec, labels, splits)"
         codec, labels, splits = require(self, "graph", returned, LabelledGraph, wanted)
         require(self, "graph", codec, NodeCodec, "a NodeCodec as the codec of its LabelledGraph")

@@ -122,8 +122,8 @@ class TrainedModel(Generic[TaskT]):
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
         A score is the logarithm of the output's probability; for sequences, it is divided by the length
-        penalty. With `task.ctc_rescoring` it is that of `decoding.rescoring`; for models of both directions,
-        it is a weighted mean.
+        penalty. With `task.ctc_rescoring`, see `decoding.rescoring`. Models of both directions take the
+        weighted mean of their scores.
 
         Raises:
             LabError: it is not a classifier or a sequence-to-sequence model, n is not a whole number from 1

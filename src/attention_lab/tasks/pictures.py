@@ -94,10 +94,10 @@ def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
 
 def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
     """The files of the `record_pictures`, each with its name."""
-    record = by_head(record)
     if kind == "png":
         yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
         return
+    record = by_head(record)
     from attention_lab.viz.vector import heatmaps_file, overlays_file  # matplotlib is slow to import
 
     words: dict[str, Any] = {"title": _title(record), "maximum": top}

@@ -28,7 +28,7 @@ class BatchImages:
         model: the model.
 
     Raises:
-        ValueError: these are no images, or the patch size is unknown or not a whole number above 0.
+        ValueError: the images have another shape, or the patch size is unknown or not a whole number above 0.
     """
 
     def __init__(self, images: Any, patch_size: int | None = None, model: Any = None) -> None:
@@ -43,7 +43,7 @@ class BatchImages:
     def below(self, example: int, record: AttentionRecord) -> AttentionRecord:
         """The record of an example, numbered from 0, over its image; see `over_image`.
 
-        Causal attention stays as it is: it is that of a text, whose length may be that of an image by chance.
+        Causal attention is left alone: it belongs to a text, which may happen to be as long as the image.
 
         Raises:
             ValueError: it has attention to patches, but there are fewer images.
@@ -79,8 +79,8 @@ def grey_pictures(images: Any) -> list[Pixels]:
     """Each image in shades of grey `[height, width]`, as ink: 255 where it is darkest, 0 where brightest.
 
     Args:
-        images: `[B, H, W]`, or `[B, C, H, W]` or `[B, H, W, C]` with 1, 3 or 4 channels, of which the fourth
-            is opacity and left out; with any range of values, such as normalised ones.
+        images: `[B, H, W]`, or `[B, C, H, W]` or `[B, H, W, C]` with 1, 3 or 4 channels; the fourth,
+            opacity, is ignored. Values may have any range, such as that of normalised images.
 
     Raises:
         ValueError: they have other shapes, or are not numbers.

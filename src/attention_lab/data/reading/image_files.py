@@ -177,6 +177,12 @@ class ImageReader:
             self._known[key] = self._read(path)
         return self._known[key]
 
+    def read_line(self, line: str) -> Tensor:
+        """The image whose path is a line of text. Raises LabError if the line is empty, or as `read` does."""
+        if not line.strip():
+            raise LabError("empty; give the path of an image")
+        return self.read(Path(line.strip()))
+
 
 def read_listed(
     images: Iterable[tuple[str, str]], read: Callable[[Path], Tensor], smaller: str

@@ -21,7 +21,7 @@ def require_lists(data: object, method: str, returned: object, kind: type[T], wa
     """The lists that a method has returned, one for each split.
 
     Raises:
-        LabError: they are no lists, or contain anything but objects of this kind, `wanted`.
+        LabError: they are not lists, or contain anything but objects of this kind, `wanted`.
     """
     lists: Splits[Any] = require(data, method, returned, Splits, f"Splits of lists of {wanted}")
     must = f"{type(data).__name__}.{method} must return Splits of lists of {wanted}, not of"

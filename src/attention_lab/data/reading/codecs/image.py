@@ -12,7 +12,6 @@ from attention_lab.data.reading.batches import TransductionBatch, unlabelled
 from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
 from attention_lab.data.reading.image_files import ImageReader, Images, read_image
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
-from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
 
 
@@ -43,14 +42,7 @@ class ImageCodec(BaseCodec):
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""
         reader = ImageReader(partial(read_image, height=self.height, cell=self.cell))
-
-        def read(line: str) -> Tensor:
-            """The image that a line names."""
-            if not line.strip():
-                raise LabError("empty; give the path of an image")
-            return reader.read(Path(line.strip()))
-
-        images = Images(encode_lines(lines, first, read))
+        images = Images(encode_lines(lines, first, reader.read_line))
         return unlabelled(images[torch.arange(len(lines))], images.lengths)
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:

@@ -90,22 +90,12 @@ class LabelledImageCodec(ClassificationCodec):
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode paths of image files; labels are -1."""
-        reader = self.reader()
-
-        def read(line: str) -> Tensor:
-            """The patches of the image that a line names."""
-            if not line.strip():
-                raise LabError("empty; give the path of an image")
-            return self.patches(reader.read(Path(line.strip())))
-
-        images = torch.stack(encode_lines(lines, first, read))
+        read = partial(read_square, size=self.image_size, colour=len(self.mean) == 3)
+        images = encode_lines(lines, first, ImageReader(read).read_line)
+        patches = torch.stack([self.patches(image) for image in images])
         names = tuple(Path(line.strip()).name for line in lines)
         count = len(images)
-        return ClassificationBatch(images, torch.full([count], self.length), torch.full([count], -1), names)
-
-    def reader(self) -> ImageReader:
-        """A reader of image files as [C, S, S]."""
-        return ImageReader(partial(read_square, size=self.image_size, colour=len(self.mean) == 3))
+        return ClassificationBatch(patches, torch.full([count], self.length), torch.full([count], -1), names)
 
     def patches(self, image: Tensor) -> Tensor:
         """The patches of an image [C, S, S] with values from 0 to 1, row by row, standardised [L, d]."""
