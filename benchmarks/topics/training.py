@@ -18,10 +18,11 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 
 from attention_lab.callbacks import AttentionMaps, Progress
-from attention_lab.experiment.build import make_data, make_task, make_trainer
-from attention_lab.experiment.compiling import compile_callbacks
+from attention_lab.experiment.build import make_data, make_task
 from attention_lab.experiment.console import silence_libraries
-from attention_lab.experiment.cost import Cost
+from attention_lab.experiment.trainer.compiling import compile_callbacks
+from attention_lab.experiment.trainer.cost import Cost
+from attention_lab.experiment.trainer.make import make_trainer
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
 from benchmarks.measuring.harness import Comparison, Method, Work

@@ -10,7 +10,8 @@ import pytorch_lightning as pl
 import torch
 from killed_runs import QUICK, SMALL, finish, next_save, start_training, weights
 
-from attention_lab.experiment.build import make_data, make_task, make_trainer
+from attention_lab.experiment.build import make_data, make_task
+from attention_lab.experiment.trainer.make import make_trainer
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Task

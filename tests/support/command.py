@@ -87,7 +87,7 @@ _PARSED: dict[str, Any] = {}
 @pytest.fixture
 def _garbage_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fit looks for garbage once: for 0.1 s and more, among all that the tests of a process import."""
-    from attention_lab.experiment import cost  # slow, and tests of other parts do without it
+    from attention_lab.experiment.trainer import cost  # slow, and tests of other parts do without it
 
     monkeypatch.setattr(cost, "gc", SimpleNamespace(collect=lambda: 0))
 

@@ -16,8 +16,8 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
-from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.experiment.trainer.cost import Cost
 from attention_lab.files.paths import is_inside
 from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, RECIPE
 from attention_lab.files.writing import remove_partial_files

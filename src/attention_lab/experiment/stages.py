@@ -17,7 +17,7 @@ from attention_lab.console_text import console_line, console_message, counted, w
 from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment.build import Config, check_devices, make_data, make_task, make_trainer, to_plain
+from attention_lab.experiment.build import Config, make_data, make_task, to_plain
 from attention_lab.experiment.build_errors import (
     blame_option,
     check_option_types,
@@ -25,9 +25,7 @@ from attention_lab.experiment.build_errors import (
     checked_trainer_options,
 )
 from attention_lab.experiment.checkpoints import check_model_size
-from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import in_sweep, warn_about_data
-from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     Introduction,
     best_checkpoint,
@@ -43,6 +41,10 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.experiment.trainer.compiling import compile_callbacks
+from attention_lab.experiment.trainer.cost import Cost
+from attention_lab.experiment.trainer.devices import check_devices
+from attention_lab.experiment.trainer.make import make_trainer
 from attention_lab.files.run_files import CONFIG, HEATMAPS, PREDICTIONS
 from attention_lab.files.writing import write_atomically
 from attention_lab.inference.trained_model import TrainedModel

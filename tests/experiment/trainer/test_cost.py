@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lab.experiment import cost
-from attention_lab.experiment.cost import MEBIBYTE
+from attention_lab.experiment.trainer import cost
+from attention_lab.experiment.trainer.cost import MEBIBYTE
 
 CPU = torch.device("cpu")
 

@@ -16,12 +16,12 @@ from toys import toy
 
 from attention_lab.attention import Mechanism, ScaledDot
 from attention_lab.errors import LabError
-from attention_lab.experiment import compiling
+from attention_lab.experiment.trainer import compiling
 from attention_lab.models import KernelRegression, Seq2Seq, Transformer
 from attention_lab.models.parts.encoder import EncoderLayer
 from attention_lab.sizes import RegressionSizes
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 SMALL = ["model=lm", "model.d_model=8", "model.heads=2", "model.layers=1", "model.feedforward=8"]
 DATA = ["data=words", "data.size=64", "data.validation_size=20", "data.test_size=20", "trainer.max_epochs=1"]
 

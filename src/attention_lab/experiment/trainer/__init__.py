@@ -1,0 +1,1 @@
+"""Lightning's trainer: its devices and callbacks, what training costs, compilation."""

@@ -1,0 +1,43 @@
+"""Which devices a training run asks for, and whether this machine has them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from attention_lab.console_text import counted
+from attention_lab.errors import LabError
+
+
+def check_devices(options: Mapping[str, Any]) -> None:
+    """Raise LabError if the trainer needs a GPU, or more of them than this machine has.
+
+    Each process needs its own GPU: NCCL does not connect two that share one, whatever the strategy.
+    """
+    accelerator, apple = options.get("accelerator", "auto"), only_gpu_is_apples()
+    if not torch.cuda.is_available():
+        if "fsdp" in str(options.get("strategy")):
+            raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
+        if accelerator == "cuda" or (accelerator in ("gpu", "mps") and not apple):
+            raise LabError(
+                f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
+                "choose trainer.accelerator=cpu"
+            )
+        if accelerator == "auto":  # then processes share the cores
+            return
+    devices, there = options.get("devices"), 1 if apple else torch.cuda.device_count()
+    if accelerator not in ("auto", "gpu", "cuda", "mps"):
+        return
+    needed = devices
+    if isinstance(devices, list) and all(isinstance(one, int) for one in devices):
+        needed = max(devices, default=-1) + 1
+    if isinstance(needed, int) and needed > there:
+        raise LabError(
+            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {counted(there, 'GPU')}: "
+            f"choose trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
+        )
+
+
+def only_gpu_is_apples() -> bool:
+    """Whether this machine has no GPU but Apple's."""
+    return not torch.cuda.is_available() and torch.backends.mps.is_available()
