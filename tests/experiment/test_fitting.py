@@ -13,6 +13,8 @@ from attention_lab.experiment.fitting import (
     check_parameters,
     no_best_checkpoint_warning,
 )
+from attention_lab.experiment.trainer.sharding import FullyShardedStrategy
+from attention_lab.tasks import Regression
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_nothing_replaces_the_checkpoint_from_which_a_run_is_resumed(
 def test_several_processes_need_something_to_train() -> None:
     def check(processes: int, model: nn.Module) -> None:
         task: Any = SimpleNamespace(model=model, parameters=model.parameters)
-        check_parameters(SimpleNamespace(world_size=processes), task)  # type: ignore[arg-type]
+        check_parameters(SimpleNamespace(world_size=processes, strategy=None), task)  # type: ignore[arg-type]
 
     check(1, nn.Identity())
     check(2, nn.Linear(1, 1))
@@ -88,3 +90,11 @@ def test_several_processes_need_something_to_train() -> None:
         check(2, nn.Identity())
     with pytest.raises(LabError, match="Linear has no parameters to train"):
         check(2, nn.Linear(1, 1).requires_grad_(False))
+
+
+def test_kernel_regression_is_not_sharded() -> None:
+    task = Regression.__new__(Regression)
+    trainer: Any = SimpleNamespace(world_size=2, strategy=FullyShardedStrategy())
+    told = "trainer=fsdp is for large models, but kernel regression has few parameters: choose trainer=ddp"
+    with pytest.raises(LabError, match=told):
+        check_parameters(trainer, task)

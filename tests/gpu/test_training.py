@@ -138,8 +138,6 @@ def test_a_killed_run_resumes_to_the_same_bits(model: str, device: torch.device,
 def test_a_strategy_for_several_devices_trains_on_one(
     trainer: str, device: torch.device, tmp_path: Path
 ) -> None:
-    if trainer == "fsdp" and device.type == "cpu":
-        pytest.skip("FSDP needs a GPU")
     options = [RUNS["transformer"], f"trainer={trainer} trainer.devices=1 trainer.max_epochs=1 logger=none"]
     finish(start_training(*options, _accelerator(device), "pictures=0", f"hydra.run.dir={tmp_path}/run"))
 

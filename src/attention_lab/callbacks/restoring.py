@@ -89,7 +89,7 @@ class Restoring(pl.Callback):
         checkpoint, self._checkpoint = self._checkpoint, None
         assert checkpoint is not None
         states = checkpoint["optimizer_states"]
-        if not trainer.strategy.restore_checkpoint_after_setup:
+        if trainer.strategy.lightning_restore_optimizer:
             if len(states) != len(trainer.optimizers):
                 raise ValueError(
                     f"it has {len(states)} optimisers, but training has {len(trainer.optimizers)}"

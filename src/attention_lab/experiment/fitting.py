@@ -18,6 +18,7 @@ from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.experiment.trainer.cost import Cost
+from attention_lab.experiment.trainer.sharding import FullyShardedStrategy
 from attention_lab.files.paths import is_inside
 from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, RECIPE
 from attention_lab.files.writing import remove_partial_files
@@ -27,7 +28,7 @@ from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_folder import read_choices
 from attention_lab.runs.run_names import hparam_columns, hparam_order
-from attention_lab.tasks import Task
+from attention_lab.tasks import Regression, Task
 from attention_lab.tasks.sequence_generation import check_sequences
 from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
@@ -120,7 +121,11 @@ def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
 
 
 def check_parameters(trainer: pl.Trainer, task: Task) -> None:
-    """Raise LabError if several processes would train nothing, which PyTorch rejects."""
+    """Raise LabError if several processes would train nothing, or cannot divide the parameters."""
+    if isinstance(trainer.strategy, FullyShardedStrategy) and isinstance(task, Regression):
+        raise LabError(
+            "trainer=fsdp is for large models, but kernel regression has few parameters: choose trainer=ddp"
+        )
     if trainer.world_size > 1 and not any(one.requires_grad for one in task.parameters()):
         name = type(task.model).__name__
         raise LabError(f"{name} has no parameters to train, but several processes: set trainer.devices=1")

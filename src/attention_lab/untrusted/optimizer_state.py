@@ -103,4 +103,5 @@ def _laid_out(value: Any, parameter: Tensor) -> Any:
         or value.stride() == parameter.stride()
     ):
         return value
-    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value.detach())
+    layout = parameter.shape, parameter.stride()
+    return torch.empty_strided(*layout, dtype=value.dtype, device=value.device).copy_(value.detach())

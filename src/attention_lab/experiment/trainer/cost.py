@@ -10,6 +10,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch.distributed.tensor import DTensor
 
 MEBIBYTE = 2**20
 _PROCESS = Path("/proc/self")
@@ -123,11 +124,12 @@ class Cost(pl.Callback):
 
 
 def _training_memory(trainer: pl.Trainer, module: pl.LightningModule) -> float:
-    """Bytes of the weights, their gradients and the optimiser's state."""
+    """Bytes of the weights, their gradients and the optimiser's state on this device."""
     tensors = [tensor for one in module.parameters() for tensor in (one, one.grad) if tensor is not None]
     states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
     tensors += [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
-    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+    here = (one.to_local() if isinstance(one, DTensor) else one for one in tensors)
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in here))
 
 
 def _other_memory(device: torch.device, training: float) -> float | None:

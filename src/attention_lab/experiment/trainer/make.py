@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar, WeightAveraging
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
@@ -19,6 +19,7 @@ from attention_lab.experiment.build import Config, bind
 from attention_lab.experiment.build_errors import checked_trainer_options
 from attention_lab.experiment.target_errors import make_checked
 from attention_lab.experiment.trainer.devices import check_devices, only_gpu_is_apples
+from attention_lab.experiment.trainer.sharding import FullyShardedStrategy, check_sharding_precision
 
 T = TypeVar("T")
 CALLBACK = (pl.Callback, "pytorch_lightning.Callback")
@@ -37,6 +38,10 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             f"trainer.strategy={options['strategy']} forks this process without its logging threads, and the "
             "copies would hang: choose trainer.strategy=ddp"
         )
+    if options.get("strategy") == "fsdp":
+        check_sharding_precision(options.get("precision"))
+        # Tensors made in inference mode could not be trained afterwards.
+        options |= {"strategy": FullyShardedStrategy(), "inference_mode": False}
     _use_gradient_views()
     _use_kernels_for_any_shape()
     loggers = [_named(f"logger.{name}", node, *LOGGER) for name, node in config["logger"].items()]  # type: ignore[type-abstract]
@@ -55,6 +60,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         # Lightning's messages may have several lines; the first says what is wrong.
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
+    _check_sharding(trainer)
     return trainer
 
 
@@ -99,6 +105,16 @@ def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
         raise LabError(
             "trainer.precision=16-true squares gradients in float16, where most become zero, and Adam then "
             "divides by optimizer.eps alone: add +optimizer.eps=1e-4, or choose bf16-true or optimizer=sgd"
+        )
+
+
+def _check_sharding(trainer: pl.Trainer) -> None:
+    """Raise LabError if a callback needs all of a model that is sharded."""
+    averages = any(isinstance(one, WeightAveraging) for one in trainer.callbacks)  # type: ignore[attr-defined]
+    if averages and isinstance(trainer.strategy, FullyShardedStrategy):
+        raise LabError(
+            "callbacks=ema averages all weights on every device, but trainer=fsdp divides them among the "
+            "devices: choose trainer=ddp, or leave callbacks=ema out"
         )
 
 
