@@ -63,6 +63,7 @@ def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> N
             ("run", name)
             for name in ("train.log", ".hydra", "attention/worst", "checkpoints/last.ckpt", "mlflow.db")
         ),
+        *(("run", name) for name in ("tensorboard", "tensorboard/embeddings")),  # as in older runs
         *(("sweep", name) for name in ("multirun.yaml", "0", "0/.hydra", "1/train.log")),
     ],
 )
@@ -106,7 +107,7 @@ def test_a_file_in_place_of_a_folder_is_named_before_the_run_starts(
 
 
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
-    for name in ("data", "tensorboard"):
+    for name in ("data", "notes"):
         (tmp_path / name).symlink_to("/dev")
     config = {"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(tmp_path)}}}
     FolderCheck().on_run_start(OmegaConf.create(config))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file
-from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, LOG, PROFILE, SWEEP
+from attention_lab.files.run_files import CHECKPOINTS, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
 
 MOST_FILES = 100_000
 """Maximum number of files in a run's folder; even thousands are unusual."""
@@ -19,7 +19,7 @@ _FILES = (LOG, "metrics.csv", *_DATABASE)  # Hydra and the loggers open these, w
 _FOLDERS = (".hydra", CHECKPOINTS, HEATMAPS)
 OPENED = (
     *(LOG, SWEEP, PROFILE, *_DATABASE),
-    *(*_FOLDERS, "embeddings", "csv", "wandb", "mlflow_artifacts"),
+    *(*_FOLDERS, EARLIER_LOGS, "embeddings", "csv", "wandb", "mlflow_artifacts"),
 )
 """The files that a run opens in its folder, and the folders in which it writes; it replaces all others."""
 
