@@ -255,6 +255,12 @@ def test_bytes_that_are_no_header(header: bytes) -> None:
         decode(header, b"")
 
 
+def test_a_header_has_the_encoding_that_the_page_reads() -> None:
+    header, body = encode(_record())
+    with pytest.raises(ValueError, match=r"^the header is not ASCII$"):
+        decode(header.decode().encode("utf-16"), body)
+
+
 @given(st.data())
 def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     header, body = encode(dataclasses.replace(_record(), gold=np.array([0, 1, -1])))

@@ -72,12 +72,14 @@ def read_header(header: bytes) -> dict[str, Any]:
     """Decode the fields of a header.
 
     Raises:
-        ValueError: it is too large, or not a JSON object.
+        ValueError: it is too large, not ASCII, or not a JSON object.
     """
     if len(header) > LARGEST_HEADER:
         raise ValueError(f"the header has {len(header)} bytes, more than {LARGEST_HEADER}")
     try:
-        fields = json.loads(header, parse_constant=no_number)
+        fields = json.loads(header.decode("ascii"), parse_constant=no_number)
+    except UnicodeDecodeError:  # the page would not read other encodings, which `json.loads` recognises
+        raise ValueError("the header is not ASCII") from None
     except RecursionError:
         raise ValueError("the header is nested too deeply") from None
     if not isinstance(fields, dict):
