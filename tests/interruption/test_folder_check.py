@@ -106,6 +106,29 @@ def test_a_file_in_place_of_a_folder_is_named_before_the_run_starts(
         FolderCheck().on_run_start(OmegaConf.create(config))
 
 
+@pytest.mark.parametrize(
+    "name", ["train.log", ".hydra/config.yaml", ".hydra/overrides.yaml", "multirun.yaml"]
+)
+@pytest.mark.parametrize("mode", ["run", "multirun"])
+def test_a_folder_in_place_of_a_file_is_named_before_hydra_writes_to_it(
+    name: str, mode: str, tmp_path: Path
+) -> None:
+    (tmp_path / name / "deeper").mkdir(parents=True)
+    places = {"run": {"dir": str(tmp_path)}, "sweep": {"dir": str(tmp_path)}}
+    config = OmegaConf.create({"stage": "fit", "resume": "auto", "hydra": places})
+    with pytest.raises(SystemExit, match=f"^Error: {tmp_path / name} is not a file: remove it"):
+        getattr(FolderCheck(), f"on_{mode}_start")(config)
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_a_file_in_place_of_the_folder_itself(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text("") if kind == "file" else path.symlink_to("nothing")
+    config = {"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(path)}}}
+    with pytest.raises(SystemExit, match=f"^Error: {path} is not a folder: remove it"):
+        FolderCheck().on_run_start(OmegaConf.create(config))
+
+
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
     for name in ("data", "notes"):
         (tmp_path / name).symlink_to("/dev")

@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hydra.types import RunMode
+from omegaconf import OmegaConf
 
 optuna = pytest.importorskip("optuna")
 
@@ -13,6 +15,8 @@ from optuna.trial import Trial, TrialState, create_trial  # noqa: E402
 from studies import join_study  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
+from attention_lab.files.run_files import ERROR, METRICS, PRUNED  # noqa: E402
+from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.study import Result  # noqa: E402
 
 
@@ -121,3 +125,10 @@ def test_a_damaged_list_of_retries_is_named(tmp_path: Path) -> None:
     study.study.add_trial(create_trial(state=TrialState.RUNNING, system_attrs={"retry_history": "evil"}))
     with pytest.raises(LabError, match=r"is damaged \('str' object has no attribute 'append'\)"):
         study.run_one(_run)
+
+
+def test_a_trial_starts_whatever_is_in_the_place_of_earlier_results(tmp_path: Path) -> None:
+    for name in (ERROR, METRICS, PRUNED):
+        (tmp_path / name).mkdir()
+    hydra = {"mode": RunMode.MULTIRUN, "job": {"num": 0}, "runtime": {"output_dir": str(tmp_path)}}
+    SearchJobs().on_job_start(OmegaConf.create({"hydra": hydra}), task_function=lambda config: None)

@@ -19,6 +19,7 @@ from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, METRICS
+from attention_lab.files.writing import remove
 from attention_lab.job_line import JOB_LINE
 from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.failures import describe_failures
@@ -76,7 +77,7 @@ class LeaderboardCallback(Callback):
             return
         folder = Path(config.hydra.runtime.output_dir)
         for name in (ERROR, METRICS):
-            (folder / name).unlink(missing_ok=True)
+            remove(folder / name)
         self.start = time.perf_counter()
         self.begin_line(config, folder)
 

@@ -7,15 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file
-from attention_lab.files.run_files import CHECKPOINTS, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
+from attention_lab.files.regular_files import is_file, is_folder, is_named
+from attention_lab.files.run_files import CHECKPOINTS, CONFIG, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
 
 MOST_FILES = 100_000
 """Maximum number of files in a run's folder; even thousands are unusual."""
 MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 _DATABASE = tuple(f"mlflow.db{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
-_FILES = (LOG, "metrics.csv", *_DATABASE)  # Hydra and the loggers open these, whatever they are
+_HYDRA = (SWEEP, CONFIG, "hydra.yaml", "overrides.yaml")
+_FILES = (LOG, "metrics.csv", *_HYDRA, *_DATABASE)  # Hydra and the loggers open these, whatever they are
 _FOLDERS = (".hydra", CHECKPOINTS, HEATMAPS)
 OPENED = (
     *(LOG, SWEEP, PROFILE, *_DATABASE),
@@ -33,9 +34,11 @@ def check_links(folder: Path, most: int = MOST_FILES, names: Collection[str] | N
         names: the files and folders in it that are checked, such as `OPENED`; None for all.
 
     Raises:
-        LabError: a link leads out of it, or it contains a hard link or something that is not a file, has too
-            many files or levels, or cannot be read.
+        LabError: it is not a folder, a link leads out of it, or it contains a hard link or something that is
+            not a file, has too many files or levels, or cannot be read.
     """
+    if is_named(folder) and not is_folder(folder):
+        raise LabError(f"{folder} is not a folder: remove it")
     real = Path(os.path.realpath(folder))
     try:
         for number, entry in enumerate(_entries(folder, names)):
