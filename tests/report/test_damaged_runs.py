@@ -60,3 +60,15 @@ def test_a_pipe_in_the_place_of_metrics_stops_no_report(command: Callable[..., A
     outcome = command("stage=report", f"run={tmp_path}/logs")
     assert outcome.status == 0, outcome.err
     assert "metrics.json" in page_data(tmp_path / "logs" / "report.html")["comparison"]["failures"][0]
+
+
+def test_runs_with_very_many_numbers_together_are_rejected(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("one", "two"):
+        make_run(tmp_path / "logs" / run, {f"test/{number}": 0.2 for number in range(60)})
+    monkeypatch.setattr("attention_lab.report.report_page.MOST_VALUES", 100)
+    outcome = command("stage=report", f"run={tmp_path}/logs")
+    assert outcome.status == 1
+    assert outcome.err.startswith("Error: the runs have more than 100 metrics and options together: ")
+    assert command("stage=report", f"run={tmp_path}/logs/one").status == 0

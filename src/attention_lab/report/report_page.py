@@ -37,6 +37,8 @@ from attention_lab.runs.run_folder import (
 from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
 
 FILE = "report.html"
+MOST_VALUES = 1_000_000
+"""Maximum number of metrics and options of all runs together; each takes about a kilobyte of memory."""
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")
 _LONGEST = 100  # most bytes read of the line with the time
 
@@ -48,11 +50,14 @@ def report(config: DictConfig) -> None:
     job's own folder if several are given or `hydra.run.dir` is set.
 
     Raises:
-        LabError: `run` is not a folder, or it contains no run.
+        LabError: `run` is not a folder, it contains no run, or the runs have more than `MOST_VALUES` values.
     """
     given = given_folders(config)
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
+    if sum(len(job.metrics) + len(job.options) for job in jobs) > MOST_VALUES:
+        most = f"{MOST_VALUES:,} metrics and options"
+        raise LabError(f"the runs have more than {most} together: report on fewer of them")
     names, order, view = _names(jobs), headlines(jobs), choose_view(given)
     rows = zip(jobs, names, _settings(jobs), _data(jobs, view), strict=True)
     for folder in folders:
