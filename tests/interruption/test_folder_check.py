@@ -107,7 +107,7 @@ def test_a_file_in_place_of_a_folder_is_named_before_the_run_starts(
 
 
 @pytest.mark.parametrize(
-    "name", ["train.log", ".hydra/config.yaml", ".hydra/overrides.yaml", "multirun.yaml"]
+    "name", ["train.log", ".hydra/config.yaml", ".hydra/overrides.yaml", "multirun.yaml", "study.lock"]
 )
 @pytest.mark.parametrize("mode", ["run", "multirun"])
 def test_a_folder_in_place_of_a_file_is_named_before_hydra_writes_to_it(

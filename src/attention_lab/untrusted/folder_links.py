@@ -15,8 +15,8 @@ MOST_FILES = 100_000
 MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 _DATABASE = tuple(f"mlflow.db{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
-_HYDRA = (SWEEP, CONFIG, "hydra.yaml", "overrides.yaml")
-_FILES = (LOG, "metrics.csv", *_HYDRA, *_DATABASE)  # Hydra and the loggers open these, whatever they are
+# Hydra, the loggers and the lock of a study open these, whatever they are.
+_FILES = (LOG, SWEEP, CONFIG, "hydra.yaml", "overrides.yaml", "metrics.csv", "study.lock", *_DATABASE)
 _FOLDERS = (".hydra", CHECKPOINTS, HEATMAPS)
 OPENED = (
     *(LOG, SWEEP, PROFILE, *_DATABASE),
