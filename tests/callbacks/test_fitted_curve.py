@@ -21,7 +21,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def train(steps: int, *, writer: object = "writer", start: int = 0) -> None:
     """A validation after every step, one before the first, and the end."""
-    callback, task = FittedCurve(), SimpleNamespace(curve_panel=lambda data: "panel", curve_title="")
+    callback, task = FittedCurve(), SimpleNamespace(curve_panel=lambda data: "panel", curve_note="")
     trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start, datamodule=None)
     callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
     trainer.sanity_checking = False

@@ -41,6 +41,15 @@ NOTHING = """document.title !== 'owned' && !window.owned &&
 
 
 @pytest.mark.long
+def test_of_examples_of_one_size_the_first_is_shown(browser: Browser, tmp_path: Path) -> None:
+    """A view of a batch of equally long inputs opened on its second example."""
+    view = attention_lab.show({"attention": np.stack([WEIGHTS] * 3)})
+    browser.open(view.save(tmp_path / "three.html").as_uri())
+    picker = "document.querySelector('[aria-label=example]')"
+    assert browser.run(f"[{picker}.value, {picker}.options.length]") == ["example 1", 3]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1000, 390])
 def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: Path, width: int) -> None:
     view = attention_lab.show(WEIGHTS, HOSTILE, title=HOSTILE[0], input=HOSTILE[1])

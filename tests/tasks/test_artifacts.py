@@ -14,7 +14,9 @@ from attention_lab.models import KernelRegression, Transformer
 from attention_lab.special_symbols import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
 from attention_lab.tasks.errors.scored_examples import ScoredExample, comparable_ids, score_examples
+from attention_lab.tasks.fitted_curve import TITLE
 from attention_lab.viz import Format
+from attention_lab.viz.plots import make_figure
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforward": 8}
 
@@ -124,6 +126,19 @@ def _fitted(data: Sine | CSVRegression) -> Regression:
     return task
 
 
+def test_the_small_picture_of_the_curve_names_all_that_it_shows() -> None:
+    """TensorBoard's picture cut off the bandwidth, and did not say which points were test samples."""
+    data = Sine(train_size=50, test_size=50, noise=0.5)
+    task = _fitted(data)
+    panel = task.curve_panel(data)
+    assert panel is not None
+    figure = make_figure([panel], title=TITLE, note=task.curve_note, thumbnail=True)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [one.name for one in panel.series]
+    assert task.curve_note in [text.get_text() for text in figure.texts]
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_the_fitted_curve_stands_with_its_band_the_truth_and_the_test_samples() -> None:
     data = Sine(train_size=400, test_size=300, noise=0.3)
     task = _fitted(data)
@@ -132,7 +147,7 @@ def test_the_fitted_curve_stands_with_its_band_the_truth_and_the_test_samples() 
     assert panel is not None and torch.equal(task.model.values, values)
     series = {one.style: one for one in panel.series}
     assert list(series) == ["band", "plain", "truth", "dashed", "samples", "gold"]
-    assert series["dashed"].name == "mean of the training samples"
+    assert series["dashed"].name == "training mean"
     x = np.asarray(series["truth"].x)
     assert np.allclose(series["truth"].y, 2 * np.sin(x) + x**0.8, atol=1e-5)
     held_out = data.table().rows.test.numpy()

@@ -42,7 +42,7 @@ def test_the_width_is_in_the_units_of_a_single_input(inputs: list[str], width: f
     model = KernelRegression(Mechanism(partial(Gaussian, width=3.0)), RegressionSizes(len(inputs), 1, 3))
     task = Regression(model, codec)
     assert task.width == pytest.approx(width)
-    assert task.curve_title == f"Kernel regression, bandwidth 1/w = {1 / width:.4g}"
+    assert task.curve_note == f"bandwidth 1/w = {1 / width:.4g}"
 
 
 def test_samples_that_are_not_finite_are_shown_without_an_axis() -> None:

@@ -4,6 +4,7 @@ import pytorch_lightning as pl
 
 from attention_lab.loggers import run_loggers
 from attention_lab.tasks import Regression
+from attention_lab.tasks.fitted_curve import TITLE
 from attention_lab.viz.plots import draw_panels
 
 
@@ -34,7 +35,7 @@ class FittedCurve(pl.Callback):
             return
         panel = pl_module.curve_panel(trainer.datamodule)  # type: ignore[attr-defined]
         if panel is not None:
-            picture = draw_panels([panel], title=pl_module.curve_title, thumbnail=True)
+            picture = draw_panels([panel], title=TITLE, note=pl_module.curve_note, thumbnail=True)
             for logger in loggers:
                 logger.log_picture("fit", picture, trainer.global_step)
             self.logged = trainer.global_step

@@ -11,6 +11,9 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.regression import RegressionData
 from attention_lab.viz.plots.panels import Lines, Series
 
+TITLE = "Kernel regression"
+"""The title of a picture of the curve."""
+
 
 class Curve(NamedTuple):
     """A fitted function of one input in the data's units, with its training samples and their mean.
@@ -40,7 +43,7 @@ def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None) ->
         truth = data.truth(curve.x.double().unsqueeze(1))
         if truth is not None:
             series.append(Series("true curve", x, truth.numpy(), style="truth"))
-    series.append(Series("mean of the training samples", x[[0, -1]], [curve.mean] * 2, style="dashed"))
+    series.append(Series("training mean", x[[0, -1]], [curve.mean] * 2, style="dashed"))
     series.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
     if isinstance(data, RegressionData):
         held_out = data.splits.test[torch.arange(len(data.splits.test))]

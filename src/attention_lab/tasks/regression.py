@@ -16,7 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.files.run_files import HEATMAPS
 from attention_lab.files.writing import write_atomically
 from attention_lab.models.kernel_regression import KernelRegression
-from attention_lab.tasks.fitted_curve import Curve, draw_curve
+from attention_lab.tasks.fitted_curve import TITLE, Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.model_checks import check_regression_model
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
@@ -179,9 +179,9 @@ class Regression(Task):
         return None if curve is None else draw_curve(curve, self.codec, data)
 
     @property
-    def curve_title(self) -> str:
-        """The title of the fitted curve, with the bandwidth in the units of the horizontal axis."""
-        return "Kernel regression" + (f", bandwidth 1/w = {1 / self.width:.4g}" if self.width else "")
+    def curve_note(self) -> str:
+        """The bandwidth in the units of the horizontal axis, for below the title of the fitted curve."""
+        return f"bandwidth 1/w = {1 / self.width:.4g}" if self.width else ""
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, the fitted curve (`attention/fit`) and the curve of the loss (`attention/loss`)."""
@@ -190,7 +190,8 @@ class Regression(Task):
             kind, drawn = self.pictures_format, folder / HEATMAPS
             panel = self.curve_panel(data)
             if panel is not None:
-                write_atomically(drawn / f"fit.{kind}", plot_file([panel], kind, title=self.curve_title))
+                picture = plot_file([panel], kind, title=TITLE, note=self.curve_note)
+                write_atomically(drawn / f"fit.{kind}", picture)
             save_losses(event_folder(folder), drawn, f"{self.reduction} of squared errors", kind)
         return tables
 

@@ -75,7 +75,7 @@ def write_heading(figure: "Figure", title: str, note: str, key: Mapping[str, "Ar
     if key:
         widths = [label_mask(name, 10, _LONGEST).shape[1] + 46 for name in key]
         room = width - 2 * _MARGIN
-        columns = len(key) if sum(widths) <= room else max(1, int(room // max(widths)))
+        columns = _columns(widths, room)
         names = list(key)[: columns * _ROWS]
         figure.legend(
             [key[name] for name in names],
@@ -88,6 +88,14 @@ def write_heading(figure: "Figure", title: str, note: str, key: Mapping[str, "Ar
         ).set_in_layout(False)
         down += 8 + 14.5 * -(-len(names) // columns)
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - down / height))  # type: ignore[union-attr, call-arg]
+
+
+def _columns(widths: Sequence[int], room: float) -> int:
+    """How many columns of a legend fit; each is filled before the next, and as wide as its longest name."""
+    for columns in range(len(widths), 1, -1):
+        if sum(max(column) for column in np.array_split(widths, columns)) <= room:
+            return columns
+    return 1
 
 
 def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> "list[tuple[End, Annotation]]":

@@ -66,7 +66,7 @@ export class Catalogue {
     return isPicture(text) ? "" : text;
   }
 
-  /** The example to show first: one of medium length among those with several rows and columns. */
+  /** The example to show first: the first of medium length among those with several rows and columns. */
   telling(run) {
     const sized = this.examples(run).map((example) => {
       const shapes = [...this.tree.get(run).get(example).values()].map(({ shape }) => shape ?? [1, 1, 1]);
@@ -75,7 +75,8 @@ export class Catalogue {
     });
     const several = sized.filter(({ rows, columns }) => rows > 2 && columns > 2);
     const ordered = (several.length ? several : sized).sort((a, b) => a.rows - b.rows || a.columns - b.columns);
-    return ordered[Math.floor(ordered.length / 2)]?.example ?? "";
+    const medium = ordered[Math.floor(ordered.length / 2)];
+    return ordered.find((one) => one.rows === medium.rows && one.columns === medium.columns)?.example ?? "";
   }
 
   /** All steps of an example, in order. */
