@@ -189,6 +189,19 @@ def test_a_mechanism_makes_its_parts() -> None:
         check_mechanism(Dot)
 
 
+def test_what_is_printed_names_the_parts_and_their_options() -> None:
+    assert repr(Mechanism(Dot)) == "Mechanism(Dot)"
+    banded = Mechanism(partial(Additive, hidden_size=8), Entmax15, window=partial(Band, width=3))
+    parts = "partial(Additive, hidden_size=8), normalizer=Entmax15, window=partial(Band, width=3)"
+    assert repr(banded) == f"Mechanism({parts})"
+    assert repr(Mechanism(lambda **sizes: Dot(**sizes))).startswith("Mechanism(<function")
+    printed = repr(Mechanism(Dot, partial(Softmax, temperature=2.0), window=Band)(4, 4, heads=2))
+    assert "(score): Dot(query_size=4, key_size=4, heads=2)" in printed
+    assert "(normalizer): Softmax(temperature=2.0)" in printed
+    assert "(window): Band(width=5, falloff=none)" in printed
+    assert "Softmax()" in repr(Attention(Dot(4, 4))) and "heads" not in repr(Attention(Dot(4, 4)))
+
+
 @pytest.mark.parametrize("window", [Global, Band, LocalP])
 @pytest.mark.parametrize("score", [Additive, Dot, Gaussian, Linear])
 def test_a_window_is_asked_once_a_call(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from inspect import signature
 
 from jaxtyping import Bool, Float
@@ -216,6 +217,11 @@ class Mechanism:
     def __post_init__(self) -> None:
         check_makers(score=self.score, normalizer=self.normalizer, pooling=self.pooling, window=self.window)
 
+    def __repr__(self) -> str:
+        parts = [(field, getattr(self, field.name)) for field in fields(self)[1:]]
+        others = [f"{field.name}={_name(part)}" for field, part in parts if part is not field.default]
+        return f"Mechanism({', '.join([_name(self.score), *others])})"
+
     def __call__(
         self, query_size: int, key_size: int, heads: int | None = None, dropout: float = 0.0
     ) -> Attention:
@@ -224,6 +230,15 @@ class Mechanism:
         window = self.window(query_size=query_size, heads=heads)
         per_head = {"heads": heads} if "heads" in signature(self.normalizer).parameters else {}
         return Attention(score, self.normalizer(**per_head), self.pooling(), window, dropout)
+
+
+def _name(maker: object) -> str:
+    """How a part of a mechanism is written: `Band`, or `partial(Band, width=3)`."""
+    if isinstance(maker, partial):
+        options = [repr(one) for one in maker.args]
+        options += [f"{name}={value!r}" for name, value in maker.keywords.items()]
+        return f"partial({', '.join([_name(maker.func), *options])})"
+    return maker.__name__ if isinstance(maker, type) else repr(maker)
 
 
 def check_mechanism(mechanism: object) -> None:

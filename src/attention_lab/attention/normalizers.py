@@ -88,6 +88,11 @@ class _Tempered(nn.Module):
             check_number("normalizer.temperature", temperature, above=0)
         self.temperature = temperature
 
+    def extra_repr(self) -> str:
+        """The temperature, for `print(model)`, if it is a number other than 1."""
+        fixed = not isinstance(self.temperature, Tensor) and self.temperature != 1
+        return f"temperature={self.temperature}" if fixed else ""
+
     @property
     def softmax_scale(self) -> float | Tensor | None:
         """The factor on the scores if this is a plain softmax; else None."""

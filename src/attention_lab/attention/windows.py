@@ -101,6 +101,10 @@ class Band(nn.Module):
         check_falloff(falloff, width)
         self.query_size, self.width, self.falloff = query_size, width, falloff
 
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"width={self.width}, falloff={self.falloff}"
+
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """The keys of the band, with unchanged weights or weights that fall off with the distance."""
         distance = distances(query.shape[-2], keys, query.device, offset=offset)
@@ -156,6 +160,10 @@ class LocalP(nn.Module):
         trained = falloff != "none"  # training in several processes rejects parameters without a gradient
         self.scaled_weight = nn.Parameter(weight, requires_grad=trained)
         self.scaled_vector = nn.Parameter(vector, requires_grad=trained)
+
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"width={self.width}, falloff={self.falloff}"
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load the parameters; in older checkpoints they are W and v themselves."""

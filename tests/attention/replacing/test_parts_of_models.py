@@ -123,7 +123,8 @@ def test_attention_that_does_not_run_is_not_left_out_in_silence() -> None:
     with pytest.raises(
         ValueError,
         match=r"does not call the attention interface in 2 of its attentions, such as model.vision_tower"
-        r".encoder.layers.0.self_attn, with its dummy_inputs: give inputs that use them, or names=\[...\] of",
+        r".encoder.layers.0.self_attn, with its dummy_inputs: give inputs that use them; or "
+        r"choose others with names=\[...\]",
     ):
         replace_attention(model, SAME)
     assert model.config._attn_implementation == "sdpa"

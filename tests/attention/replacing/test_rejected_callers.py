@@ -22,9 +22,8 @@ def test_modules_that_would_be_left_out_are_an_error() -> None:
         "Model does not call scaled_dot_product_attention in 2 of its attentions, such as layers.0, without"
     )
     model = Model()
-    with pytest.raises(
-        ValueError, match=f"{text} inputs: give inputs, or set options of the model, with which"
-    ):
+    remedy = "give inputs, or set an option, with which it does; let attention written by hand"
+    with pytest.raises(ValueError, match=f"{text} inputs: {remedy} call it; or choose others with names="):
         replace_attention(model, SAME)
     assert type(model.layers[0]) is Caller
     mixed = nn.ModuleDict({"torch": nn.MultiheadAttention(SIZE, HEADS), "fused": Caller()})

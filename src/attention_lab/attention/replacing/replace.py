@@ -18,7 +18,9 @@ from attention_lab.attention.torch_multihead import MultiheadAttention
 
 _REMEDIES = {
     "the attention interface": "give inputs that use them",
-    "scaled_dot_product_attention": "give inputs, or set options of the model, with which it does",
+    "scaled_dot_product_attention": (
+        "give inputs, or set an option, with which it does; let attention written by hand call it"
+    ),
 }
 """The functions of `FoundCalls`, and what to do if a model does not call them."""
 
@@ -155,7 +157,7 @@ def _in_calls(
             example = missed[0] or "the model itself"
             raise ValueError(
                 f"{type(model).__name__} does not call {function} in {len(missed)} of its attentions, "
-                f"such as {example}, {_given(model, inputs)}: {remedy}, or names=[...] of others"
+                f"such as {example}, {_given(model, inputs)}: {remedy}; or choose others with names=[...]"
             )
         for module, call in calls.last.items():
             name = names.get(module)

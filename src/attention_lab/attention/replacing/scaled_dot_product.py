@@ -90,8 +90,8 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
         return
     if queries != keys and not causal:
         raise ValueError(
-            f"{type(attention.window).__name__} needs the positions of the queries, which {NAME} does not "
-            "tell if there are more keys or fewer: replace only attentions with as many, by their names"
+            f"{type(attention.window).__name__} needs the positions of the queries, which {NAME} tells only "
+            "if there are as many keys as queries: choose such attentions with names=[...]"
         )
     if isinstance(attention.window, LocalP):
         check_first_key(queries, keys, mask, None)

@@ -38,6 +38,11 @@ class Score(nn.Module):
             )
         self.query_size, self.key_size, self.heads = query_size, key_size, heads
 
+    def extra_repr(self) -> str:
+        """The sizes, for `print(model)`."""
+        heads = "" if self.heads is None else f", heads={self.heads}"
+        return f"query_size={self.query_size}, key_size={self.key_size}{heads}"
+
     def parameter(self, *shape: int, std: float) -> nn.Parameter:
         """A normally distributed parameter, with a leading head dimension if there are heads."""
         heads = () if self.heads is None else (self.heads,)
