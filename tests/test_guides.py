@@ -19,6 +19,7 @@ from attention_lab.attention import (
     Mechanism,
     MultiHead,
     ScaledDot,
+    Softmax,
     lengths_mask,
     recording,
 )
@@ -137,6 +138,24 @@ def test_generating_step_by_step() -> None:
     layer = MultiHead(Mechanism(ScaledDot), size=64, heads=8)
     found = _defined("library.md", "memory.extend", torch=torch, layer=layer)
     assert torch.allclose(found["y"], layer(found["x"], causal=True)[:, -1:], atol=1e-5)
+
+
+def test_options_of_parts() -> None:
+    torch.manual_seed(0)
+    given = {"torch": torch, "Additive": Additive, "Attention": Attention, "keys": torch.randn(4, 10, 48)}
+    found = _defined("library.md", "window=Band(32", **given)
+    seen = found["attention"].weights(torch.randn(4, 10, 32), found["memory"]).ne(0).sum(-1)
+    assert found["context"].shape == (4, 10, 48) and seen[0].tolist() == [1, 2] + [3] * 8
+    given |= {"Mechanism": Mechanism, "MultiHead": MultiHead, "ScaledDot": ScaledDot}
+    local = _defined("library.md", "partial(Band", **given, Softmax=Softmax, Band=Band)
+    assert local["y"].shape == (4, 10, 64) and local["local"].attention.window.width == 64
+
+
+def test_texts_are_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.jsonl").write_text('{"label": "b", "text": "one\\ttwo\\nthree"}\n', encoding="utf-8")
+    _defined("own-data.md", "my.jsonl")
+    assert Path("my.tsv").read_text(encoding="utf-8") == "b\tone two three\n"
 
 
 def test_a_gradient_of_a_gradient() -> None:

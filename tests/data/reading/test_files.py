@@ -93,6 +93,17 @@ def test_lines_of_another_form(file: Path, content: bytes, expected: str) -> Non
     assert refusal(file, content) == expected
 
 
+@pytest.mark.parametrize("name", ["my.csv", "MY.JSONL"])
+def test_a_file_of_another_kind_is_to_be_converted(tmp_path: Path, name: str) -> None:
+    """The error about a missing tab did not say what to do with such a file."""
+    found = refusal(tmp_path / name, b'{"text": "a", "label": "b"}\n')
+    kind = name.rpartition(".")[2].lower()
+    assert found == (
+        f":1: no tabs, but one is needed: source<TAB>target; docs/guides/own-data.md shows how to convert a "
+        f".{kind} file"
+    )
+
+
 def test_more_rows_than_fit_in_memory(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row takes 230 bytes, and as few as four in the file."""
     monkeypatch.setattr(files, "MOST_ROWS", 3)

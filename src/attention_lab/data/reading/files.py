@@ -34,6 +34,8 @@ MOST_ROWS = 20_000_000
 MOST_SHOWN = 50
 """Most names of columns that a message lists."""
 
+_CONVERTIBLE = (".csv", ".jsonl")
+"""Suffixes of files of texts for which the guide shows how to convert them to columns."""
 _SAVE = "; save the file with the encoding UTF-8"
 _OTHER_FORMATS = {
     codecs.BOM_UTF16_LE: f"UTF-16{_SAVE}",
@@ -218,6 +220,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
             more = f"; cut -f1-{len(names)} keeps the first columns" if len(fields) > len(names) else ""
+            if len(fields) == 1 and (kind := Path(path).suffix.lower()) in _CONVERTIBLE:
+                more = f"; docs/guides/own-data.md shows how to convert a {kind} file"
             raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}{more}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
