@@ -131,7 +131,8 @@ def test_two_batches_of_one_trainer_with_names(tmp_path: Path) -> None:
     names = {f"example 1/{place}", f"example 2/{place}", f"hard case 1/{place}"}
     events = _events(tmp_path)
     assert {name for name in events if place in name} == names | {f"image weights/{name}" for name in names}
-    assert _record(events[f"hard case 1/{place}"][0]).weights.shape == (2, 3, 3)
+    unlabelled = _record(events[f"hard case 1/{place}"][0])
+    assert list(unlabelled.keys) == ["1", "2", "3"] and unlabelled.weights.shape == (2, 3, 3)
     assert _record(events[f"example 1/{place}"][0]).weights.shape == (2, 4, 4)
     states = torch.load(next(tmp_path.rglob("*.ckpt")), weights_only=True)["callbacks"]
     assert "AttentionMaps" in states  # as before there were names: older checkpoints resume

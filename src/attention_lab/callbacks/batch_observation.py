@@ -162,4 +162,4 @@ def _side(labels: list[str] | None, size: int, longest: int) -> list[str]:
     """The labels of one side of a map: the example's labels if their number fits, otherwise positions."""
     if labels is not None and (size == longest or size == len(labels)):
         return labels
-    return [str(position) for position in range(size)]
+    return [str(position) for position in range(1, size + 1)]
