@@ -85,6 +85,19 @@ def test_a_sequence_to_sequence_model(window: Any) -> None:
     assert torch.allclose(likelihood.masked_fill(beams == PAD, 0.0).sum(1), scores, atol=1e-5)
 
 
+@pytest.mark.parametrize("score", [Additive, ScaledDot])
+def test_a_model_with_its_attention_replaced(score: Any) -> None:
+    model = _defined("own-model.md", "class Encoder")["Encoder"](
+        Mechanism(score), ClassificationSizes(3, 6, features=2)
+    ).eval()
+    x = torch.randn(2, 6, 2)
+    with recording(model) as weights:
+        logits = model(x, torch.tensor([6, 2]))
+    assert list(weights) == [f"encoder.layers.{layer}.self_attn" for layer in (0, 1)]
+    x[1, 2:] = 1e9
+    assert torch.allclose(model(x, torch.tensor([6, 2])), logits, atol=1e-5)
+
+
 def test_the_guide_names_the_kinds_of_data() -> None:
     files = (GUIDES.parents[1] / "conf" / "data").glob("*.yaml")
     kinds = {kind for file in files for kind in re.findall(r"^  kind: (\w+)", file.read_text(), re.MULTILINE)}
