@@ -184,7 +184,7 @@ def test_weights_of_the_loss_are_numbers(option: str, unchecked_shapes: None) ->
 
 def test_dropout_and_hard_pooling_exclude_each_other() -> None:
     Attention(Dot(2, 2), pooling=Soft(), dropout=0.1)
-    with pytest.raises(LabError, match="attention_dropout=0"):
+    with pytest.raises(LabError, match=r"only with soft pooling, not Hard: set model.attention_dropout=0"):
         Attention(Dot(2, 2), pooling=Hard(), dropout=0.1)
 
 

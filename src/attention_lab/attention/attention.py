@@ -74,8 +74,8 @@ class Attention(nn.Module):
         self.dropout = Dropout(dropout)
         if dropout and not isinstance(self.pooling, Soft):
             raise LabError(
-                "model.attention_dropout drops weights, but hard pooling samples from them: "
-                "set model.attention_dropout=0, or choose pooling=soft"
+                f"weights can be dropped only with soft pooling, not {type(self.pooling).__name__}: "
+                "set model.attention_dropout=0 (in Python, the attention's dropout), or choose pooling=soft"
             )
         self.record: Recorder | None = None
 

@@ -261,7 +261,7 @@ def test_weights_are_dropped_as_the_call_says_also_in_evaluation() -> None:
     assert torch.equal(model(x), model(x))
     model.layers[0].options = lambda length: {"dropout_p": 0.5}
     model.layers[0].mechanism.pooling = Hard()
-    with pytest.raises(ValueError, match="hard pooling samples from them"):
+    with pytest.raises(ValueError, match="works only with soft pooling, not with"):
         model(x)
 
 

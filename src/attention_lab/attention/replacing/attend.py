@@ -201,8 +201,8 @@ def set_dropout(attention: Attention, dropout: float) -> None:
     """Drop weights with the probability that the model chooses in each call."""
     if dropout and not isinstance(attention.pooling, Soft):
         raise ValueError(
-            "the model drops attention weights, but hard pooling samples from them: "
-            "set its attention dropout to 0"
+            "the model drops attention weights, which works only with soft pooling, not with "
+            f"{type(attention.pooling).__name__}: set its attention dropout to 0"
         )
     if attention.dropout.p != dropout:
         attention.dropout.p = dropout
