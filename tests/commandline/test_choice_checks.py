@@ -18,6 +18,20 @@ def test_an_unknown_choice_is_named_however_it_is_written(argument: str) -> None
         check_choices([argument], CONF)
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("model=ViT", "model=multihead data=labelled_images model.readout=cls"),
+        ("data=mnist", "data=digits"),
+        ("data=csv", "data=csv_regression"),
+        ("scoring=entmax", "normalizer=entmax15"),
+    ],
+)
+def test_names_from_papers_and_books_are_translated(given: str, meant: str) -> None:
+    with pytest.raises(LabError, match=rf"^{given} is unknown \(did you mean {meant}"):
+        check_choices([given], CONF)
+
+
 @pytest.mark.sampled(2, rest="long")
 @pytest.mark.parametrize(
     "arguments",

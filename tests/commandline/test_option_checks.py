@@ -290,8 +290,8 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_what_hints_name_exists() -> None:
     """A hint that names an unknown choice or option would be worse than none."""
-    texts = " ".join([*OPTIONS.values(), *OWN_FILES.values(), *CHOICES["model"].values()])
-    texts = f"{texts} {' '.join(CHOICES['scoring'].values())} {' '.join(CHOICES['window'].values())}"
+    hints = [OPTIONS, OWN_FILES, *(CHOICES[group] for group in ("data", "model", "scoring", "window"))]
+    texts = " ".join(text for one in hints for text in one.values())
     for group, choice in re.findall(r"(?<![.\w])([a-z]+)=(\w+)", texts):
         assert (CONF / group / f"{choice}.yaml").is_file(), f"{group}={choice}"
     for group, option in re.findall(r"(?<![.\w])([a-z]+)\.(?:\w+\.)?(\w+)", texts):

@@ -10,6 +10,7 @@ CHOICES = {
         "gpt": "model=lm",
         "language_model": "model=lm",
         "bert": "model=multihead",
+        "vit": "model=multihead data=labelled_images model.readout=cls model.positions=learned",
         "self_attention": "model=multihead",
         "gat": "model=graph",
         "kernel_regression": "model=nw",
@@ -23,6 +24,7 @@ CHOICES = {
         "multiplicative": "scoring=general",
         "dot_product": "scoring=dot or scoring=scaled_dot",
         "rbf": "scoring=gaussian",
+        "entmax": "normalizer=entmax15",
     },
     "normalizer": {
         "softmax1": "normalizer=sink normalizer.learnable=false",
@@ -30,6 +32,7 @@ CHOICES = {
         "off_by_one": "normalizer=sink normalizer.learnable=false",
         "attention_sink": "normalizer=sink",
     },
+    "data": {"mnist": "data=digits", "translation": "data=pairs", "csv": "data=csv_regression"},
     "window": {"local": "window=local_m or window=local_p", "causal": "model=lm, whose attention is causal"},
     "stage": {
         "train": "stage=fit",
