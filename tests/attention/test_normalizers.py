@@ -284,3 +284,14 @@ def test_without_keys_the_weights_still_have_the_shape_of_scores_mask_and_temper
     scores, mask = torch.randn(4, 0).half(), torch.ones(3, 1, 1, 0, dtype=torch.bool)
     weights = NORMALIZERS[name](temperature=nn.Parameter(torch.ones(2, 1, 1)))(scores, mask)
     assert weights.shape == (3, 2, 4, 0) and weights.dtype == scores.dtype
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.3, 5.0, 30.0])
+@pytest.mark.parametrize("kind", [Sparsemax, Entmax15])
+def test_only_keys_that_may_have_a_weight_are_sorted(kind: type[nn.Module], scale: float) -> None:
+    scores, mask = torch.randn(2, 5, 40) * scale, torch.rand(2, 5, 40) > 0.2
+    with Operators() as operators:
+        weights = kind()(scores, mask)
+    assert operators.calls["topk"] + operators.calls["sort"] == 1
+    assert bool(operators.calls["topk"]) == (scale > 0.3)
+    assert torch.equal(torch.vmap(kind())(scores, mask), weights)  # which sorts all

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number, kind_of
 from attention_lab.attention.masks import check_mask, known_all_true
+from attention_lab.attention.torch_state import has_values
 
 
 def masked_softmax(
@@ -247,7 +248,7 @@ def _sparsemax(scores: Tensor) -> Tensor:
     first, count = _sorted(scores)
     thresholds = (first.cumsum(-1) - 1) / count  # tau, if the first 1, 2, ... keys have a weight
     zero = scores.detach() <= _last(thresholds, thresholds < first)
-    size = (~zero).sum(-1, keepdim=True).clamp_min(1)  # 0 in a row without a key
+    size = (~zero).sum(-1, keepdim=True, dtype=torch.int32).clamp_min(1)  # 0 in a row without a key
     tau = (scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) - 1) / size
     return (scores - tau).masked_fill(zero, 0.0).clamp_min(0.0)
 
@@ -260,7 +261,7 @@ def _entmax15(scores: Tensor) -> Tensor:
     spread = first.square().cumsum(-1) - count * mean.square()
     thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
     zero = scores.detach() <= _last(thresholds, thresholds < first)
-    size = (~zero).sum(-1, keepdim=True).clamp_min(1)  # 0 in a row without a key
+    size = (~zero).sum(-1, keepdim=True, dtype=torch.int32).clamp_min(1)  # 0 in a row without a key
     mean = scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) / size
     spread = (scores - mean).masked_fill(zero, 0.0).square().sum(-1, keepdim=True)
     tau = mean - ((1 - spread) / size).clamp_min(torch.finfo(scores.dtype).tiny).sqrt()
@@ -268,9 +269,19 @@ def _entmax15(scores: Tensor) -> Tensor:
 
 
 def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The scores, none below -1 (where weights are zero), in descending order, and 1, 2, ..."""
-    first = scores.detach().clamp_min(-1.0).sort(-1, descending=True).values
-    return first, torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+    """The scores above -1 (below it, weights are zero), in descending order, and 1, 2, ...
+
+    Other scores count as -1; only as many are returned as a row of the batch has above -1, if that is faster.
+    """
+    first = scores.detach().clamp_min(-1.0)
+    most = first.shape[-1]
+    if first.device.type == "cpu" and has_values(first) and first.numel():
+        most = max(1, int((first > -1.0).sum(-1, dtype=torch.int32).max()))
+    if most <= first.shape[-1] // 2:
+        first = first.topk(most, -1).values
+    else:
+        first = first.sort(-1, descending=True).values
+    return first, torch.arange(1, first.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
 
 
 def _last(thresholds: Tensor, valid: Tensor) -> Tensor:
