@@ -273,14 +273,12 @@ def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
 
     Other scores count as -1; only as many are returned as a row of the batch has above -1, if that is faster.
     """
-    first = scores.detach().clamp_min(-1.0)
-    most = first.shape[-1]
-    if first.device.type == "cpu" and has_values(first) and first.numel():
-        most = max(1, int((first > -1.0).sum(-1, dtype=torch.int32).max()))
-    if most <= first.shape[-1] // 2:
-        first = first.topk(most, -1).values
-    else:
-        first = first.sort(-1, descending=True).values
+    scores = scores.detach().clamp_min(-1.0)
+    few = None
+    if scores.device.type == "cpu" and has_values(scores) and scores.numel():
+        most = max(1, int((scores > -1.0).sum(-1, dtype=torch.int32).max()))
+        few = most if most <= scores.shape[-1] // 2 else None
+    first = (scores.sort(-1, descending=True) if few is None else scores.topk(few, -1)).values
     return first, torch.arange(1, first.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
 
 
