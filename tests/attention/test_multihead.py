@@ -219,5 +219,5 @@ def test_the_position_of_a_source_and_of_queries_is_a_whole_number() -> None:
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_lengths_are_not_a_packing() -> None:
     module: Any = MultiHead(Mechanism(ScaledDot), 8, 4)
-    with pytest.raises(TypeError, match=r"^packing must be a Packing, not a Tensor: lengths belong"):
+    with pytest.raises(TypeError, match=r"^packing must be a Packing, not a Tensor: use Packing.of_lengths"):
         module(torch.randn(2, 5, 8), packing=torch.tensor([5, 3]))

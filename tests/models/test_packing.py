@@ -199,9 +199,9 @@ def test_it_is_packed_where_that_pays() -> None:
     assert packing([0, 0], 100, 256) is None
     short, long = packing([10, 40], 40, 256), packing([100, 400], 400, 256)
     assert short is not None
-    assert not short.apart
+    assert not short.attends_apart(256)
     assert long is not None
-    assert long.apart
+    assert long.attends_apart(256)
 
 
 @pytest.mark.sampled(2, rest="long")

@@ -6,6 +6,7 @@
 
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.fast.dropout import Dropout
+from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.multihead import MultiHead
@@ -71,6 +72,7 @@ __all__ = [
     "MultiHead",
     "MultiheadAttention",
     "Normalizer",
+    "Packing",
     "QueryFree",
     "Recording",
     "ScaledDot",

@@ -72,9 +72,10 @@ class MultiHead(nn.Module):
         """Self-attention of `x`.
 
         Args:
-            x: the sequences `[B, L, d]`, or with a packing the real positions of all sequences, `[N, d]`.
+            x: the sequences `[B, L, d]`, or with a packing all sequences without padding, `[N, d]`.
             mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
-            packing: how `x` is packed.
+            packing: which rows of `x` are a sequence, such as `Packing.of_lengths([40, 7, 12])`; positions
+                attend to their own sequence only, and positions, if the layer has any, start anew in each.
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
@@ -86,8 +87,9 @@ class MultiHead(nn.Module):
             check_sequences(x, self.size, mask)
             contexts = self._heads(self.project(x), mask, causal)
         elif not isinstance(packing, Packing):
-            raise TypeError(f"packing must be a Packing, not {kind_of(packing)}: lengths belong in a mask")
+            raise TypeError(f"packing must be a Packing, not {kind_of(packing)}: use Packing.of_lengths")
         elif mask is None:
+            packing.check_rows(x, self.size)
             contexts = self._packed(self.project(x), packing, causal)
         else:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")
@@ -159,7 +161,8 @@ class MultiHead(nn.Module):
 
     def _packed(self, projected: Tensor, packing: Packing, causal: bool) -> Tensor:
         """The same for the rows `[N, f]` of packed sequences."""
-        if not (packing.apart and ignores_hidden_keys(self.attention.normalizer, self.attention.pooling)):
+        ignores_hidden = ignores_hidden_keys(self.attention.normalizer, self.attention.pooling)
+        if not (ignores_hidden and packing.attends_apart(self.size)):
             return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
         if self.attention.record is not None:
             query, key, value = self._split_all(packing.unpack(projected))

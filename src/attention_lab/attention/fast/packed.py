@@ -1,15 +1,19 @@
-"""The real positions of a padded batch as one list of rows, so that padding costs nothing.
+"""Sequences of different lengths as one list of rows, without padding, so that padding costs nothing.
 
 The parts of a Transformer layer that act on each position separately (projections, norms, feed-forward) work
 on rows `[N, d]`, N the number of real positions, as well as on `[B, L, d]`. Only attention depends on where
 a sequence begins and ends.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+
+from attention_lab.argument_checks import check_number
+from attention_lab.attention.masks import lengths_mask
 
 SAVED = 2**12
 """The fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
@@ -21,19 +25,51 @@ SHARE = 1 / 10
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where the real positions of a batch `[B, L]` are.
+    """Where each of B sequences is in the rows `[N, d]` of all sequences together.
+
+    For example, a layer of self-attention in which the positions of three documents see only their own:
+
+        layer(torch.cat([first, second, third]), packing=Packing.of_lengths([40, 7, 12]), causal=True)
 
     Attributes:
-        mask: `[B, 1, L]`, True = real.
-        rows: `[N]`, indices of the real positions in the flattened batch.
+        mask: `[B, 1, L]`, True = real, of the padded batch of the sequences.
+        rows: `[N]`, indices of the real positions in the flattened padded batch.
         lengths: lengths of the non-empty sequences, in order; their sum is N.
-        apart: whether to attend sequence by sequence, without padding or a mask.
     """
 
     mask: Bool[Tensor, "B 1 L"]
     rows: Int[Tensor, " N"]
     lengths: tuple[int, ...]
-    apart: bool
+
+    @classmethod
+    def of_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Packing":
+        """The packing of sequences that follow each other without padding.
+
+        Args:
+            lengths: their lengths, in order, as Python numbers, so that no GPU has to be asked.
+            device: the device of the rows.
+
+        Raises:
+            LabError: a length is not a whole number of at least 0.
+        """
+        for length in lengths:
+            check_number("Packing.of_lengths: a length", length, least=0, whole=True)
+        mask = lengths_mask(torch.tensor(lengths, dtype=torch.int64), max(lengths, default=0))
+        rows = mask.flatten().nonzero().squeeze(1)
+        return cls(mask.to(device), rows.to(device), tuple(filter(None, lengths)))
+
+    def check_rows(self, x: Tensor, size: int) -> None:
+        """Raise ValueError if there is not one row of this size for each position."""
+        rows = sum(self.lengths)
+        if x.shape != (rows, size):
+            raise ValueError(
+                f"the sequences of the packing have {rows} positions together: x must be [{rows}, {size}], "
+                f"not {list(x.shape)}"
+            )
+
+    def attends_apart(self, size: int) -> bool:
+        """Whether to attend sequence by sequence, without padding or a mask, to vectors of this size."""
+        return sum(self.lengths) * size >= LONG * max(1, len(self.lengths))
 
     def pack(self, x: Float[Tensor, "B L d"]) -> Float[Tensor, "N d"]:
         """The real rows; all others get a gradient of zero."""
@@ -43,7 +79,7 @@ class Packing:
         """The rows at their positions, zeros elsewhere."""
         batch, _, length = self.mask.shape
         places = x.new_zeros(batch * length, x.shape[-1]).index_copy(0, self.rows, x)
-        return places.view(batch, length, -1)
+        return places.view(batch, length, x.shape[-1])
 
     def split(self, x: Float[Tensor, "N d"]) -> tuple[Shaped[Tensor, "1 n d"], ...]:
         """The rows of each sequence, as a batch of one."""
@@ -62,7 +98,7 @@ def make_packing(mask: Bool[Tensor, "B 1 L"], size: int) -> Packing | None:
     padding = mask.numel() - sum(lengths)
     if not lengths or padding * size < SAVED:
         return None
-    apart = sum(lengths) * size >= LONG * len(lengths)
-    if not apart and padding < SHARE * mask.numel():
+    packing = Packing(mask, mask.flatten().nonzero().squeeze(1), lengths)
+    if not packing.attends_apart(size) and padding < SHARE * mask.numel():
         return None
-    return Packing(mask, mask.flatten().nonzero().squeeze(1), lengths, apart)
+    return packing
