@@ -7,7 +7,7 @@ import pytest
 from chromium import NEEDS_CHROMIUM, Browser
 
 from attention_lab.report.html_file import Heading, Run, make_page
-from attention_lab.tensorboard_plugin import AttentionRecord, encode
+from attention_lab.tensorboard_plugin import AttentionRecord, Ink, encode
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -153,3 +153,42 @@ def test_six_runs_of_each_data_set_have_samples(browser: Browser, tmp_path: Path
     assert shown == [6, 2]
     said = "Only 6 runs of each data set are shown"
     assert browser.run(f"document.body.innerText.includes({said!r})")
+
+
+TILES = """[...document.querySelectorAll('.sample figure')].map((figure) => {
+  const canvas = figure.querySelector('canvas');
+  const pixels = canvas.getContext('2d').getImageData(0, 0, 2, 2).data;
+  const sum = (at) => pixels[at] + pixels[at + 1] + pixels[at + 2];
+  const lightness = [0, 4, 8, 12].map(sum);
+  return [figure.querySelector('figcaption').textContent, lightness.indexOf(Math.min(...lightness))];
+})"""
+"""The caption of each tile, and the cell of its 2 x 2 image that is darkest."""
+
+
+@pytest.mark.parametrize(
+    ("heads", "queries", "most", "tiles"),
+    [
+        (1, ["x", "y", "</s>"], [[0, 3, 2]], [["x", 0], ["y", 3], ["</s>", 2]]),
+        (2, ["[CLS]", *"abcd"], [[1, 0, 0, 0, 0], [2, 3, 3, 3, 3]], [["head 1", 1], ["head 2", 2]]),
+        (2, [*"abcd"], [[1, 1, 1, 0], [0, 3, 3, 2]], [["head 1", 1], ["head 2", 3]]),
+        (2, ["pooled"], [[1], [2]], [["head 1", 1], ["head 2", 2]]),
+    ],
+    ids=["symbols", "class token", "mean over the patches", "one query"],
+)
+def test_attention_to_an_image_is_drawn_over_it(
+    heads: int,
+    queries: list[str],
+    most: list[list[int]],
+    tiles: list[list[object]],
+    browser: Browser,
+    tmp_path: Path,
+) -> None:
+    weights = np.full((heads, len(queries), 4), 0.1, np.float32)
+    for head, keys in enumerate(most):
+        weights[head, np.arange(len(keys)), keys] = 0.7
+    ink = Ink(np.zeros((2, 2), np.uint8), 1, by_row=True)
+    record = encode(AttentionRecord(weights, queries, list("abcd"), picture=ink))
+    _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {0: record}}))
+    browser.wait("document.querySelectorAll('.sample figure').length > 0")
+    assert browser.run(TILES) == tiles
+    assert not browser.complaints()

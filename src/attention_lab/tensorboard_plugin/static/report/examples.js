@@ -11,6 +11,7 @@ import { VERY_MANY } from "../viewer/scene.js";
 import { Shelf } from "../viewer/source.js";
 import { initial, toLink } from "../viewer/state.js";
 import { plainTable } from "./results.js";
+import { hasPicture, smallPictures } from "./small_pictures.js";
 import { breakable, colours, shortNames, withoutShared } from "./words.js";
 
 const EXAMPLE = /^(.*?)\/(.+)$/u;
@@ -68,7 +69,8 @@ function about(groups) {
   const modules = groups.flatMap(({ examples }) => examples.flatMap(({ outputs }) => outputs.map(({ module }) => module)));
   const named = [...new Set(modules)].map((module) => visible(module, 60)).join(" and ");
   const what = named === "attention" ? "" : ` of ${named},`;
-  return `Attention${what} at the last step: a row for each query, a column for each key.${more}${first}`;
+  const form = "a row for each query and a column for each key, or the weights over the image";
+  return `Attention${what} at the last step: ${form}.${more}${first}`;
 }
 
 /**
@@ -126,7 +128,7 @@ function oneRun(page, shelf, theme, { run, example, module, sample, name, hue })
     busy = true;
     shelf
       .get(place)
-      .then((record) => smallMaps(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth))
+      .then((record) => small(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth))
       .catch((error) => [visible(error.message)])
       .then((drawn) => {
         busy = false;
@@ -142,9 +144,13 @@ function oneRun(page, shelf, theme, { run, example, module, sample, name, hue })
   return make("div", {}, ...called, ...output, maps);
 }
 
-/** The heads of a record as the viewer draws them, without captions, as wide as `room` allows. */
-function smallMaps(record, theme, room) {
+/** The heads of a record as the viewer draws them, over an image or as maps without captions, as wide as `room` allows. */
+function small(record, theme, room) {
   const heads = Array.from({ length: Math.min(record.heads, MOST_HEADS) }, (_, head) => head);
+  return hasPicture(record) ? smallPictures(record, heads, theme, room) : smallMaps(record, heads, theme, room);
+}
+
+function smallMaps(record, heads, theme, room) {
   const beside = heads.length > 1 && room >= 2 * LEAST + GAP ? 2 : 1;
   const width = Math.min(MOST, (room - GAP * (beside - 1)) / beside - 4);
   const height = heads.length > 1 ? 200 : 320;

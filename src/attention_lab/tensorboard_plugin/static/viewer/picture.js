@@ -15,7 +15,7 @@ const COARSE = 3; // if they are larger than this, the picture's pixels are draw
 const inks = new WeakMap();
 
 /** The picture's ink, 0..255, from the header's base64. */
-function inkOf(record) {
+export function inkOf(record) {
   if (!inks.has(record)) {
     const { height, width, cell, ink, by_row: byRow = false } = record.header.picture;
     const bytes = Uint8Array.from(atob(ink), (character) => character.charCodeAt(0));
@@ -89,11 +89,12 @@ export function draw(pen, scene, part) {
   for (const { query, x, y } of tiles) {
     const scale = panel.difference ? scene.difference : scene.scale;
     const smooth = tileWidth / picture.width < COARSE;
-    pen.image(overlay(panel, query, picture, theme, scale), x, y, tileWidth, tileHeight, smooth);
+    const row = panel.record.row(panel.head, query);
+    const canvas = overlay(row, panel.record.kind, picture, theme, scale);
+    pen.image(canvas, x, y, tileWidth, tileHeight, smooth);
     pen.rect(x - 0.5, y - 0.5, tileWidth + 1, tileHeight + 1, { stroke: theme.line });
     const gold = panel.record.gold[query];
     for (const key of gold) cellBox(pen, part, { x, y }, key, { stroke: theme.gold, line: 2 });
-    const row = panel.record.row(panel.head, query);
     const largest = `max ${short(row.reduce((most, weight) => Math.max(most, Math.abs(weight ?? 0)), 0))}`;
     const room = tileWidth - widthOf(largest, 10.5) - 8;
     const name = fitted((text) => widthOf(text, 14, 600), panel.record.query(query), tileWidth);
@@ -135,8 +136,11 @@ function cellBox(pen, { picture, tileWidth, tileHeight }, { x, y }, key, style) 
   pen.rect(x + column * wide + 1, y + row * high + 1, wide - 2, high - 2, style);
 }
 
-/** The picture with the weights as the colours of its paper, at twice the resolution. */
-function overlay({ record, head }, query, picture, theme, scale) {
+/**
+ * A canvas with the picture, and the weights of its cells as the colours of its paper.
+ * @param {(number|null)[]} weights of each cell
+ */
+export function overlay(weights, kind, picture, theme, scale) {
   const { height, width, cell, bytes } = picture;
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
@@ -144,10 +148,9 @@ function overlay({ record, head }, query, picture, theme, scale) {
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const pen = theme.dark ? [236, 240, 245] : [27, 34, 44];
-  const weights = record.row(head, query);
   const papers = weights.map((weight) => {
     const part = weight === null ? 0 : partOf(weight, scale);
-    const paper = colourOf(theme, part * DEEPEST, record.kind.diverging);
+    const paper = colourOf(theme, part * DEEPEST, kind.diverging);
     const share = 0.4 + 0.6 * Math.sqrt(Math.abs(part)); // ink fades where weights are small
     return { paper, ink: pen.map((channel, at) => paper[at] + share * (channel - paper[at])) };
   });

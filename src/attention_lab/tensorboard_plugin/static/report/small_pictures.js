@@ -1,0 +1,64 @@
+/** The attention of a sample over its image: a tile for each symbol of the output, or for each head. */
+
+import { make } from "../viewer/dom.js";
+import { short, token, visible } from "../viewer/labels.js";
+import { inkOf, overlay } from "../viewer/picture.js";
+
+const MOST_TILES = 12;
+const MOST_CELLS = 2 ** 22; // of a head whose rows are averaged
+const TALLEST = 132; // most pixels of the height of a tile
+const COARSEST = 12; // most pixels per side of a pixel of the image
+const SHARP = 3; // if they are larger than this, they have sharp edges
+const GAP = 8;
+
+/** Whether the weights of a record can be shown over its image. */
+export const hasPicture = (record) => Boolean(record.header.picture) && !(averages(record) && record.cells > MOST_CELLS);
+
+/**
+ * @param {object} record one that `hasPicture`
+ * @param {number[]} heads those to show
+ * @param {number} room for the tiles beside each other, in pixels
+ * @returns {HTMLElement[]} a figure for each tile
+ */
+export function smallPictures(record, heads, theme, room) {
+  const picture = inkOf(record);
+  const tiles = tilesOf(record, heads);
+  const largest = tiles.map(({ weights }) => weights.reduce((most, weight) => Math.max(most, weight ?? 0), 0));
+  const scale = { root: false, maximum: Math.max(...largest) || 1 };
+  const beside = Math.max(1, Math.min(tiles.length, 4, Math.floor(room / Math.max(64, picture.width))));
+  const width = (room - GAP * (beside - 1)) / beside - 1;
+  const zoom = Math.min(width / picture.width, TALLEST / picture.height, COARSEST);
+  return tiles.map(({ name, weights }, at) => {
+    const canvas = overlay(weights, record.kind, picture, theme, scale);
+    canvas.style.width = `${Math.floor(picture.width * zoom)}px`;
+    if (zoom >= SHARP) canvas.style.imageRendering = "pixelated";
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", visible(name, 60));
+    const caption = make("figcaption", { textContent: token(visible(name, 24)) });
+    return make("figure", { title: `${visible(name, 60)}, max ${short(largest[at])}` }, canvas, caption);
+  });
+}
+
+/** The weights of each query; if the patches themselves are queries, of each head, as `by_head` in Python. */
+function tilesOf(record, heads) {
+  const headed = (head) => `head ${record.headNumber(head)}`;
+  if (ofPatches(record) || (record.queries === 1 && record.heads > 1)) {
+    const rows = averages(record) ? [...Array(record.queries).keys()] : [0];
+    return heads.map((head) => ({ name: headed(head), weights: meanOf(rows.map((query) => record.row(head, query))) }));
+  }
+  const named = (head, query) => (heads.length > 1 ? `${record.query(query)}, ${headed(head)}` : record.query(query));
+  const queries = [...Array(Math.min(MOST_TILES, record.queries)).keys()];
+  const tiles = heads.flatMap((head) => queries.map((query) => ({ name: named(head, query), weights: record.row(head, query) })));
+  return tiles.slice(0, MOST_TILES);
+}
+
+/** Whether the last queries are the keys, and any before them are other tokens, such as a class token. */
+const ofPatches = (record) =>
+  record.queries >= record.keys && record.query(record.queries - record.keys) === record.key(0);
+
+/** Whether all queries are patches: then no token tells what the model looks at, but their mean. */
+const averages = (record) => ofPatches(record) && record.queries === record.keys;
+
+/** The mean of rows, in which a masked weight is zero. */
+const meanOf = (rows) =>
+  rows.length > 1 ? rows[0].map((_, key) => rows.reduce((sum, row) => sum + (row[key] ?? 0), 0) / rows.length) : rows[0];
