@@ -14,7 +14,9 @@ from attention_lab.attention import (
     General,
     Linear,
     Mechanism,
+    MultiHead,
     Normalizer,
+    Packing,
     ScaledDot,
     Score,
     lengths_mask,
@@ -232,3 +234,25 @@ def test_a_padded_encoder_equals_the_packed_one(dtype: torch.dtype, device: torc
             number,
             error,
         )
+
+
+@every_dtype
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [[300, 50, 120], [7, 1, 12]], ids=["one by one", "as a padded batch"])
+def test_sequences_without_padding(
+    lengths: list[int], causal: bool, dtype: torch.dtype, device: torch.device
+) -> None:
+    torch.manual_seed(0)
+    layer = MultiHead(Mechanism(ScaledDot), 128, 4).to(dtype).double()
+    inputs = _drawn((sum(lengths), 128), dtype=dtype)
+
+    def alone(x: Tensor) -> Tensor:
+        return torch.cat([layer(one[None], causal=causal)[0] for one in x.split(lengths)])
+
+    def together(x: Tensor) -> Tensor:
+        y: Tensor = layer(x, packing=Packing.of_lengths(lengths, device), causal=causal)
+        return y
+
+    wanted = _results(alone, inputs)
+    layer.to(device, dtype)
+    _compare(_results(together, _moved(inputs, device, dtype)), wanted, ERRORS[dtype])
