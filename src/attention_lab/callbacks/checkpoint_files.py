@@ -2,6 +2,9 @@
 
 import io
 import os
+import pickle
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,15 @@ import torch
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import is_file
 from attention_lab.files.run_files import LAST, PREVIOUS
 from attention_lab.files.writing import remove, write_atomically
-from attention_lab.untrusted.archives import load_archive
+from attention_lab.untrusted.archives import check_values, load_archive
+
+_NOT_PLAIN = (AttributeError, TypeError, pickle.PickleError, LabError)
+"""What is raised for values that PyTorch cannot save, or that `load_archive` would reject."""
 
 
 class CheckpointFiles(TorchCheckpointIO):
@@ -40,7 +46,8 @@ class CheckpointFiles(TorchCheckpointIO):
         """Write a checkpoint.
 
         Raises:
-            LabError: it cannot be written, or is not in one of the folders; any existing file stays intact.
+            LabError: it cannot be written or read again, or is not in one of the folders; any existing file
+                stays intact.
         """
         target = Path(path)
         if not any(is_inside(target, folder) for folder in (self.folder, *self.others)):
@@ -48,8 +55,10 @@ class CheckpointFiles(TorchCheckpointIO):
                 f"the checkpoint {target} would not be in the run's folder {self.folder}: choose another "
                 "callbacks.checkpoint.filename, or set callbacks.checkpoint.dirpath=..."
             )
-        content = io.BytesIO()
-        torch.save(checkpoint, content)
+        try:
+            content = _archive(checkpoint)
+        except _NOT_PLAIN as error:
+            raise _culprit(checkpoint) or error from None
         previous = target.with_name(PREVIOUS) if target.name == LAST else None
         write_atomically(target, content.getbuffer(), previous)
         self.written.add(os.path.realpath(target))
@@ -71,3 +80,24 @@ class CheckpointFiles(TorchCheckpointIO):
             if is_file(path):
                 remove(Path(path))
             self.written.discard(real)
+
+
+def _archive(values: Any) -> io.BytesIO:
+    """The archive of values, which `load_archive` can load."""
+    content = io.BytesIO()
+    torch.save(values, content)
+    with zipfile.ZipFile(content) as archive:
+        check_values(archive)
+    return content
+
+
+def _culprit(checkpoint: Mapping[str, Any]) -> LabError | None:
+    """The error of the first part of a checkpoint that cannot be saved; None if each of them can be."""
+    states = {f"{name}.state_dict": one for name, one in checkpoint.get("callbacks", {}).items()}
+    others = {f"the checkpoint's {name}": one for name, one in checkpoint.items() if name != "callbacks"}
+    for name, value in (states | others).items():
+        try:
+            _archive(value)
+        except _NOT_PLAIN as error:
+            return LabError(f"{name} must have only plain values and tensors: {first_line(error)}")
+    return None

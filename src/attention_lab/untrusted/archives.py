@@ -115,7 +115,17 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
     plain = all(_is_plain_extra(part.extra) for part in parts)
     if not plain or len(names) != len(parts) or len(roots) != 1 or archive.testzip() is not None:
         raise zipfile.BadZipFile
-    (root,) = roots
+    return check_values(archive)
+
+
+def check_values(archive: zipfile.ZipFile) -> int:
+    """Check what the pickle of an archive that PyTorch has written would build; see `check_pickle`.
+
+    Returns:
+        The size of the pickle in bytes.
+    """
+    parts = archive.infolist()
+    root = parts[0].filename.partition("/")[0]
     prefix = f"{root}/data/"
     records = {
         part.filename.removeprefix(prefix): part.file_size
