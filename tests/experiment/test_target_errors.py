@@ -11,6 +11,7 @@ import pytest
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from pytorch_lightning import Callback
+from torch import nn
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
@@ -101,3 +102,21 @@ def test_a_function_that_needs_arguments_is_named(function: Callable[..., Any], 
 def test_an_error_of_the_users_function_keeps_its_trace() -> None:
     with pytest.raises(TypeError, match="raised by the function itself"):
         make_checked("callbacks.mine", partial(_needs, 1), Callback, "pytorch_lightning.Callback")
+
+
+class _Layer(nn.Module):
+    def __init__(self) -> None:
+        self.linear = nn.Linear(1, 1)
+
+
+class _Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = _Layer()
+
+
+def test_a_module_without_its_super_is_named() -> None:
+    target = f"{__name__}._Model"
+    told = r"^_Layer.__init__ must call super\(\).__init__\(\) before it sets attributes$"
+    with pytest.raises(LabError, match=told), blame_option({"model": {"_target_": target}}):
+        instantiate({"_target_": target})

@@ -58,7 +58,8 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`.
 
     Raises:
-        LabError: a part that is made later lacks `_partial_: true`.
+        LabError: a part that is made later lacks `_partial_: true`, or the task, perhaps the user's own, is
+            no `Task` or does not keep what it is given.
     """
     for part in (*MECHANISM, *(OPTIMIZATION if trainable else ())):
         node = config[part]
@@ -77,7 +78,11 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
         "codec": codec.state(),
     }
     parts = {part: instantiate(config[part]) for part in OPTIMIZATION if trainable}
-    task: Task = bind(config["task"])(model, codec, recipe=recipe, **parts)
+    made = bind(config["task"])(model, codec, recipe=recipe, **parts)
+    task = checked_kind("task", made, Task, "attention_lab.tasks.Task")  # type: ignore[type-abstract]
+    if getattr(task, "recipe", None) != recipe:
+        needed = "super().__init__(model, codec, **options), with all options that the program passes"
+        raise LabError(f"task: {type(task).__name__}.__init__ must call {needed}")
     return task
 
 

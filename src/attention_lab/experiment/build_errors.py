@@ -61,6 +61,10 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
         cause: BaseException = error
         while not missing_target(cause) and isinstance(cause, InstantiationException) and cause.__cause__:
             cause = cause.__cause__  # what Hydra has wrapped
+        if "before Module.__init__() call" in str(cause):  # PyTorch's, whose frame has the module
+            owner = type(_frames(cause)[0].f_locals["self"]).__name__
+            first = "must call super().__init__() before it sets attributes"
+            raise LabError(f"{owner}.__init__ {first}") from None
         targets = _targets(config)
         part = _part_to_blame(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
