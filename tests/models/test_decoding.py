@@ -1,6 +1,7 @@
 """Greedy and beam search: against exhaustive enumeration, against each other, on models written by hand."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -231,6 +232,15 @@ def test_impossible_bounds_are_refused(longest: int, beams: int, named: str) -> 
         beam_search(model, source, lengths, longest, beams)
     with pytest.raises(LabError, match="max_length must be at least 1, got 0"):
         greedy(model, source, lengths, torch.arange(len(lengths)))
+
+
+@pytest.mark.parametrize("beams", [0, 1, 2])
+@pytest.mark.parametrize("place", [(), (A,)])
+def test_logits_that_are_nan_are_an_error(beams: int, place: tuple[int, ...]) -> None:
+    model = Scripted({(): {A: 0.9, EOS: 0.1}} | {place: {A: math.nan}})
+    search = greedy if beams == 0 else partial(beam_search, beam_size=beams)
+    with pytest.raises(LabError, match=r"^Scripted gives logits that are NaN: no symbol can be chosen$"):
+        search(model, ONE.unsqueeze(1), ONE, 5)
 
 
 def test_a_limit_for_each_source_is_kept_whatever_its_company() -> None:

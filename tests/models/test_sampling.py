@@ -202,3 +202,12 @@ def test_a_long_text_is_read_again_from_a_later_symbol() -> None:
     # Four symbols fit behind BOS; where there would be a fifth, the first two are left out.
     expected = [[BOS, 6, 7, 4, 5], [BOS, 4, 5, 6], [BOS, 6, 7, 4], [BOS, 4, 5, 6]]
     assert [row for (row,) in model.read] == expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("symbol", [BOS, 4])  # the first step, or a later one
+def test_logits_that_are_nan_are_an_error(temperature: float, symbol: int) -> None:
+    model = _chain()
+    model.table[symbol] = torch.nan
+    with pytest.raises(LabError, match=r"^Bigrams gives logits that are NaN: no symbol can be chosen$"):
+        generate(model, torch.tensor([[BOS]]), torch.tensor([1]), _uniform(1, 9), Sampling(temperature))

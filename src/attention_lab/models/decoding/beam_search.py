@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attention_lab.argument_checks import check_number
+from attention_lab.errors import LabError
 from attention_lab.special_symbols import BOS, EOS, PAD
 
 _WORTH_LEAVING_OUT = 0.9
@@ -47,20 +48,27 @@ def greedy(
 ) -> Int[Tensor, "B T"]:
     """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD.
 
-    `max_length` is a single number for all sources, or one number for each. Raises LabError if it is below 1.
+    `max_length` is a single number for all sources, or one number for each.
+
+    Raises:
+        LabError: it is below 1, or the model's logits are NaN.
     """
     limits = _limits(max_length, source_lengths)
     state = model.start(source, source_lengths)
     tokens = torch.full_like(source_lengths, BOS)
     ended = torch.zeros_like(tokens, dtype=torch.bool)
+    nan = torch.zeros_like(ended)
     outputs = []
     for length in range(1, int(limits.max()) + 1):
         log_probabilities, state = _step(model, tokens, state)
-        tokens = log_probabilities.argmax(-1).masked_fill(ended, PAD)
+        largest, symbol = log_probabilities.max(-1)  # NaN if one of them is
+        nan = nan | (largest.isnan() & ~ended)
+        tokens = symbol.masked_fill(ended, PAD)
         outputs.append(tokens)
         ended = ended | (tokens == EOS) | (limits <= length)
         if bool(ended.all()):
             break
+    _check_numbers(model, nan)
     return torch.stack(outputs, 1)
 
 
@@ -81,6 +89,7 @@ class Beams:
         live: `[B, m]`, their log-probabilities, -inf for dropped hypotheses.
         best: `[B, n, T]`, the best finished hypotheses, best first, padded.
         best_scores: `[B, n]`, their scores, -inf where fewer than n were found.
+        nan: `[B]`, whether a log-probability has been NaN.
     """
 
     def __init__(self, limits: Tensor, size: int, n: int, length_penalty: float) -> None:
@@ -94,6 +103,7 @@ class Beams:
         self.live = torch.zeros(batch, 1, device=device)  # the empty hypothesis
         self.best = torch.full((batch, n, self.longest), PAD, device=device)
         self.best_scores = torch.full((batch, n), -torch.inf, device=device)
+        self.nan = torch.zeros(batch, dtype=torch.bool, device=device)
 
     def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the most probable continuations of the hypotheses.
@@ -107,6 +117,7 @@ class Beams:
         grown = self.live.unsqueeze(-1) + log_probabilities
         symbols = grown.shape[-1]
         self.live, choice = grown.flatten(1).topk(min(self.size, grown[0].numel()))
+        self.nan = self.nan | self.live.isnan().any(-1)  # which `topk` takes for the largest
         origin, symbol = choice // symbols, choice % symbols
         self.tokens = torch.cat([_take(self.tokens, origin), symbol.unsqueeze(-1)], -1)
         return origin, symbol
@@ -174,7 +185,7 @@ def n_best_search(
         than n. If no hypothesis ended within `max_length`, the best unfinished ones.
 
     Raises:
-        LabError: `beam_size`, `n` or `max_length` is below 1.
+        LabError: `beam_size`, `n` or `max_length` is below 1, or the model's logits are NaN.
     """
     beams = Beams(_limits(max_length, source_lengths), beam_size, n, length_penalty)
     state = model.start(source, source_lengths)
@@ -194,7 +205,14 @@ def n_best_search(
         same = len(kept) == len(decoded) and origin.shape[1] == count
         state = (reorder if same else model.select)(state, rows)
         tokens, decoded, count = symbol[kept].flatten(), kept, origin.shape[1]
+    _check_numbers(model, beams.nan)
     return beams.best, beams.best_scores
+
+
+def _check_numbers(model: object, nan: Tensor) -> None:
+    """Raise LabError if a log-probability was NaN; called once, since every look at the GPU waits for it."""
+    if bool(nan.any()):
+        raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
 
 
 def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:

@@ -108,7 +108,8 @@ def generate(
         symbols: V, the number of symbols, if it is to be checked.
 
     Raises:
-        LabError: the model, perhaps the user's own, does not return logits of the next symbol and a state.
+        LabError: the model, perhaps the user's own, does not return logits of the next symbol and a state,
+            or they are NaN.
     """
     device, limit = prompts.device, uniform.shape[1]
     # Sample on the CPU: some other devices have no float64.
@@ -128,7 +129,10 @@ def generate(
         else:
             answer = model.step(tokens[:, end - 1].to(device), state)
             logits, state = _checked(model, "step", answer, len(tokens), symbols)
-        logits = logits.cpu().index_fill(-1, torch.tensor([PAD, BOS, UNK]), -torch.inf)
+        logits = logits.cpu()
+        if bool(logits[~ended].isnan().any()):
+            raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
+        logits = logits.index_fill(-1, torch.tensor([PAD, BOS, UNK]), -torch.inf)
         number = (end - lengths).clamp(0, limit - 1)
         drawn = draw(sampling.probabilities(logits), uniform.gather(1, number.unsqueeze(-1)).squeeze(-1))
         given = end < lengths
