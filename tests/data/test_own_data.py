@@ -128,6 +128,27 @@ def test_what_cannot_be_labels(labels: Any) -> None:
         ClassificationSplit(SERIES, labels)
 
 
+@pytest.mark.parametrize("texts", ["abcdef", [1] * 6, ["a", "b", "c", "d", "e", NAN]])
+def test_what_cannot_be_texts(texts: Any) -> None:
+    with pytest.raises(LabError, match=r"^ClassificationSplit needs a list of texts, one for each sequence"):
+        ClassificationSplit(SERIES, [0, 1] * 3, texts)
+
+
+def test_no_texts() -> None:
+    for texts in (None, [], ()):
+        assert ClassificationSplit(SERIES, [0, 1] * 3, texts)[torch.arange(2)].texts == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "length", "wrong"), [(["one"], None, "length"), (None, 4, "labels"), ("one", 4, "labels")]
+)
+def test_a_codec_of_other_values(labels: Any, length: Any, wrong: str) -> None:
+    data = Vectors(lambda: ClassificationSplit(SERIES, [0, 1] * 3))
+    told = rf"^Vectors.build: the codec of the kind 'classification' has invalid values of {wrong} "
+    with pytest.raises(LabError, match=told):
+        data.use_codec(ClassificationCodec(labels, length, features=2), "data=own")
+
+
 def test_any_sequence_of_numbers_is_labels() -> None:
     """A column of pandas keeps the numbers of its rows when the table is split."""
     column: Any = pd.Series([0, 1] * 3, index=range(10, 16))

@@ -13,7 +13,7 @@ from attention_lab.data.file_warnings.format_hints import header_hints, swapped_
 from attention_lab.data.file_warnings.long_lines import long_line_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
-from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.codecs import ClassificationCodec, check_codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
 from attention_lab.data.reading.files import Row, blame, read_once
@@ -41,8 +41,9 @@ class ClassificationData(DataModule):
             length: name of the option that limits the length of the sequences.
 
         Raises:
-            LabError: the given codec is for other sequences, or for shorter ones.
+            LabError: the given codec is for other sequences, or for shorter ones, or this one is invalid.
         """
+        check_codec(codec, f"{type(self).__name__}.build: the codec")
         given = self.given(ClassificationCodec) or codec
         if replace(given, length=codec.length) != codec:
             raise LabError(f"the model was not trained on {data}")

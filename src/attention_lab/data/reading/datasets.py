@@ -115,18 +115,18 @@ class ClassificationSplit(Split):
         inputs: the sequences: of token ids (`Ragged`), of vectors (`RaggedVectors`), or of equally many
             vectors [N, L, d].
         labels: the number of the class of each [N], or of each of its answers [N, A].
-        texts: the original texts, if examples are displayed as text.
+        texts: the original texts, if examples are displayed as text; None or empty if not.
 
     Raises:
-        LabError: inputs or labels are of another kind, there are not as many labels or texts as sequences,
-            or the vectors have another number of dimensions.
+        LabError: inputs, labels or texts are of another kind, there are not as many labels or texts as
+            sequences, or the vectors have another number of dimensions.
     """
 
     def __init__(
         self,
         inputs: Ragged | RaggedVectors | Tensor,
         labels: Sequence[int] | Tensor | np.ndarray,
-        texts: Sequence[str] = (),
+        texts: Sequence[str] | None = (),
     ) -> None:
         self.inputs: Ragged | RaggedVectors | Tensor
         if isinstance(inputs, Ragged | RaggedVectors):
@@ -140,7 +140,9 @@ class ClassificationSplit(Split):
             raise LabError(f"ClassificationSplit needs vectors [N, L, d], not a tensor {list(inputs.shape)}")
         else:
             self.inputs, self.lengths = inputs.detach().float(), torch.full(inputs.shape[:1], inputs.shape[1])
-        self._texts = tuple(texts)
+        self._texts = () if texts is None else tuple(texts)
+        if isinstance(texts, str) or not all(isinstance(one, str) for one in self._texts):
+            raise LabError("ClassificationSplit needs a list of texts, one for each sequence, or None")
         try:  # a column of pandas has labels of its own for its rows
             given: Tensor | None = torch.as_tensor(
                 labels if isinstance(labels, Tensor | np.ndarray) else list(labels)
