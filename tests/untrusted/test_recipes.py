@@ -1,6 +1,9 @@
 """Checkpoint recipes with impossible values are rejected quickly, in one line."""
 
 import json
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +189,27 @@ def test_a_codec_that_does_not_fit_its_sizes_is_rejected(
 def test_the_unchanged_recipe_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
     torch.save(content, tmp_path / "mine.ckpt")
     assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("codec", "codec.kind"),
+        ("codec.kind", "codec.kind"),
+        ("sizes", "sizes.kind"),
+        ("config", "config"),
+        ("config.model", "model._target_"),
+        ("config.scoring._target_", "scoring._target_"),
+        ("config.data.kind", "data.kind"),
+    ],
+)
+def test_what_is_missing_is_named(path: str, missing: str, content: dict[str, Any], tmp_path: Path) -> None:
+    changed = deepcopy(content)
+    *parents, last = path.split(".")
+    del reduce(getitem, parents, changed[RECIPE])[last]
+    torch.save(changed, tmp_path / "mine.ckpt")
+    with pytest.raises(LabError, match=rf": the checkpoint's recipe is incomplete: it has no {missing}$"):
+        attention_lab.load(tmp_path / "mine.ckpt")
 
 
 def test_weights_that_do_not_fit_are_named(content: dict[str, Any], tmp_path: Path) -> None:

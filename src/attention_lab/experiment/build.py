@@ -97,19 +97,23 @@ def checkpoint_config(recipe: Any, allow: Sequence[str]) -> dict[str, Any]:
         LabError: it is incomplete, or names classes other than this project's and those allowed.
     """
     if type(recipe) is not dict or type(recipe.get("config")) is not dict:
-        raise LabError("the checkpoint's recipe is incomplete")
+        raise LabError("the checkpoint's recipe is incomplete: it has no config")
     if type(version := recipe.get("version")) is not int or version != VERSION:
         raise LabError(
             f"the checkpoint's recipe has version {one_line(version)[:40]}, "
             f"but this program reads version {VERSION}"
         )
     kept = {part: with_moved_classes(recipe["config"].get(part)) for part in REBUILT}
-    if any(type(part) is not dict or "_target_" not in part for part in kept.values()):
-        raise LabError("the checkpoint's recipe is incomplete")
+    for name, part in kept.items():
+        if type(part) is not dict or "_target_" not in part:
+            raise LabError(f"the checkpoint's recipe is incomplete: it has no {name}._target_")
     check_targets(kept, "the checkpoint", checked_packages(allow))
     check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
-        raise LabError("the checkpoint's recipe is incomplete")
+        raise LabError("the checkpoint's recipe is incomplete: it has no data.kind")
+    for part in ("sizes", "codec"):
+        if type(recipe.get(part)) is not dict or "kind" not in recipe[part]:
+            raise LabError(f"the checkpoint's recipe is incomplete: it has no {part}.kind")
     for part in SUBPACKAGES:
         check_subpackage(kept[part], part, "the checkpoint")
     return kept
