@@ -254,7 +254,7 @@ def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch:
 
 def test_a_path_is_an_input_as_well() -> None:
     assert CODEC.as_line(EXAMPLE) == CODEC.as_line(str(EXAMPLE)) == str(EXAMPLE)
-    with pytest.raises(LabError, match="is of the type int, not a text"):
+    with pytest.raises(LabError, match="is of the type int, not the path of an image"):
         CODEC.as_line(3)
 
 

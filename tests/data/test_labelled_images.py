@@ -9,9 +9,10 @@ import torch
 from PIL import Image
 from small_data import whole
 
-from attention_lab.data import LabelledImageCodec, LabelledImages, codec_from_state
+from attention_lab.data import ImageCodec, LabelledImageCodec, LabelledImages, codec_from_state
 from attention_lab.data.reading import image_files
 from attention_lab.data.reading.image_files import read_square
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
@@ -144,10 +145,25 @@ def test_mistakes_in_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_input_is_the_path_of_an_image(folder: Path) -> None:
+    text = ImageCodec(4, 2, Tokenizer(Notation("characters"), Vocabulary(["a"])))
+    for codec in (data_of(folder).codec, text):
+        assert codec.as_line(Path("a.png")) == codec.as_line("a.png") == "a.png"
+        with pytest.raises(LabError, match=r"^is of the type ndarray, not the path of an image$"):
+            codec.as_line(PHOTOS[0])
+
+
+def test_spaces_in_the_name_of_an_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spaces around a path, as in the other lines, are ignored."""
+    photos, file = folder / "photos", folder / "mine.tsv"
     codec = data_of(folder).codec
-    assert codec.as_line(Path("a.png")) == codec.as_line("a.png") == "a.png"
-    with pytest.raises(LabError, match=r"^is of the type ndarray, not the path of an image$"):
-        codec.as_line(PHOTOS[0])
+    (photos / "1.png").rename(photos / " é 1.png ")
+    file.write_text(file.read_text().replace("photos/1.png ", "photos/ é 1.png "), encoding="utf-8")
+    assert data_of(folder).codec == codec
+    monkeypatch.chdir(photos)
+    inputs = codec.encode([" é 1.png ", " 2.png "]).inputs
+    for number, patches in zip((1, 2), inputs, strict=True):
+        photo = torch.tensor(PHOTOS[number]).permute(2, 0, 1) / 255
+        torch.testing.assert_close(patches, codec.patches(photo))
 
 
 def test_a_trained_model_needs_images_of_its_size(folder: Path) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.files import blame
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
-from attention_lab.files.regular_files import open_regular
+from attention_lab.files.regular_files import is_there, open_regular
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
@@ -181,7 +181,7 @@ class ImageReader:
         """The image whose path is a line of text. Raises LabError if the line is empty, or as `read` does."""
         if not line.strip():
             raise LabError("empty; give the path of an image")
-        return self.read(Path(line.strip()))
+        return self.read(_path(line, Path()))
 
 
 def read_listed(
@@ -200,7 +200,7 @@ def read_listed(
     reader, found, pixels = ImageReader(read), [], 0
     for place, path in images:
         with blame(place):
-            image = reader.read(Path(place.rpartition(":")[0]).parent / path.strip())
+            image = reader.read(_path(path, Path(place.rpartition(":")[0]).parent))
         pixels += image.numel()
         if pixels > MOST_PIXELS:
             raise LabError(
@@ -209,6 +209,12 @@ def read_listed(
             )
         found.append(image)
     return found
+
+
+def _path(text: str, folder: Path) -> Path:
+    """The file in a folder that a text names, without the spaces around it unless they are in its name."""
+    path = folder / text
+    return path if is_there(str(path)) else folder / text.strip()
 
 
 def content_of(image: Tensor) -> Hashable:

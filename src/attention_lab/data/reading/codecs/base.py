@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -61,6 +62,13 @@ def check_codec(codec: BaseCodec, name: str) -> None:
             raise LabError(f"{name} of the kind {codec.KIND!r} has invalid values of {field.name} ({kind})")
     if problem := codec.problem():
         raise LabError(f"{name} {problem}")
+
+
+def path_line(given: object) -> str:
+    """The path of an image, a text or a `Path`, as a line. Raises LabError if it is anything else."""
+    if not isinstance(given, str | Path):
+        raise LabError(f"is of the type {type(given).__name__}, not the path of an image")
+    return str(given)
 
 
 def numbers_line(given: object, between: str = " ") -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
-from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines, path_line
 from attention_lab.data.reading.image_files import ImageReader, Images, read_image
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.sizes import ImageSizes
@@ -37,7 +36,7 @@ class ImageCodec(BaseCodec):
 
     def as_line(self, given: object) -> str:
         """See `BaseCodec`; the path of an image may also be a `Path`."""
-        return super().as_line(str(given) if isinstance(given, Path) else given)
+        return path_line(given)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""

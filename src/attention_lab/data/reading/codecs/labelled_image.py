@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.data.reading.batches import ClassificationBatch
-from attention_lab.data.reading.codecs.base import encode_lines
+from attention_lab.data.reading.codecs.base import encode_lines, path_line
 from attention_lab.data.reading.codecs.classification import ClassificationCodec
 from attention_lab.data.reading.files import LONGEST_SIDE, MOST_PATCHES
 from attention_lab.data.reading.image_files import ImageReader, read_square
@@ -84,9 +84,7 @@ class LabelledImageCodec(ClassificationCodec):
 
     def as_line(self, given: object) -> str:
         """See `BaseCodec`; the path of an image may also be a `Path`."""
-        if not isinstance(given, str | Path):
-            raise LabError(f"is of the type {type(given).__name__}, not the path of an image")
-        return str(given)
+        return path_line(given)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Encode paths of image files; labels are -1."""
