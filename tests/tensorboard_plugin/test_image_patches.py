@@ -1,6 +1,7 @@
 """Attention to the patches of images: which key is which patch, and what is drawn of it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,21 @@ def test_masks_and_gold_keys_move_with_the_patches() -> None:
     assert (found.mask == mask[..., 1:]).all()
     assert found.gold.tolist() == [[-1, 1], [-1, 5], [0, -1]]  # the class token is no patch
     assert list(found.queries) == ["1", "2", "3"]
+
+
+def test_tokens_after_the_patches_are_left_out_too() -> None:
+    """Such as the detection tokens of a YOLOS, of which its configuration has the number."""
+    one = record(12, 6, mask=RNG.random((2, 12, 12)) < 0.5, gold=np.arange(-1, 11)[:, None])
+    model = nn.Sequential(nn.Conv2d(3, 4, 2, stride=2))
+    model.config = SimpleNamespace(num_detection_tokens=4)  # type: ignore[assignment]
+    found = BatchImages(PIXELS[None], model=nn.ModuleList([model])).below(0, one)
+    assert (found.weights == one.weights[..., 2:8]).all() and list(found.keys) == PATCHES
+    tokens = [f"token {number}" for number in range(1, 7)]
+    assert list(found.queries) == [*tokens[:2], *PATCHES, *tokens[2:]]
+    assert found.gold is not None and found.gold[:, 0].tolist() == [-1, -1, -1, *range(6), -1, -1, -1]
+    assert one.mask is not None and found.mask is not None and (found.mask == one.mask[..., 2:8]).all()
+    assert (by_head(found).weights[0] == found.weights[:, 0]).all()
+    assert BatchImages(PIXELS[None], model=model).below(0, record(9, 3)).picture is None
 
 
 def test_queries_with_labels_of_their_own_keep_them() -> None:

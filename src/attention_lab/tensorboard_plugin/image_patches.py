@@ -39,6 +39,7 @@ class BatchImages:
         if isinstance(side, bool) or not isinstance(side, Integral) or side < 1:
             raise ValueError(f"patch_size={side!r} must be a whole number of pixels, such as 16")
         self.side = int(side)
+        self.after = tokens_after_patches(model)
 
     def below(self, example: int, record: AttentionRecord) -> AttentionRecord:
         """The record of an example, numbered from 0, over its image; see `over_image`.
@@ -51,7 +52,7 @@ class BatchImages:
         if _causal(record.weights):
             return record
         count = len(self.pictures)
-        found = over_image(record, self.pictures[min(example, count - 1)], self.side)
+        found = over_image(record, self.pictures[min(example, count - 1)], self.side, self.after)
         if found is not record and example >= count:
             raise ValueError(
                 f"images are given for {count} of {example + 1} or more examples: give one for each"
@@ -113,50 +114,60 @@ def patch_size_of(model: Any) -> int | None:
     return None
 
 
+def tokens_after_patches(model: Any) -> int:
+    """The number of positions after the patches: the detection tokens in the configuration of a YOLOS."""
+    modules = model.modules() if hasattr(model, "modules") else ()
+    counts = (getattr(getattr(one, "config", None), "num_detection_tokens", None) for one in modules)
+    return next((count for count in counts if isinstance(count, int)), 0)
+
+
 def numbered(labels: Sequence[str]) -> bool:
     """Whether labels are only the numbers of the positions, from 0 or 1."""
     return list(labels) in ([*map(str, range(start, start + len(labels)))] for start in (0, 1))
 
 
-def over_image(record: AttentionRecord, pixels: Pixels, side: int) -> AttentionRecord:
+def over_image(record: AttentionRecord, pixels: Pixels, side: int, after: int = 0) -> AttentionRecord:
     """The record laid over an image whose patches are its keys; the same record if its keys are not.
 
     The keys are at most `MOST_TOKENS` tokens, and no more than there are patches, then the patches, row by
-    row. The tokens are left out, so that the weights of a query may sum to less than 1. Queries that are only
-    numbered get the names of the keys.
+    row, then `after` other tokens. The tokens are left out, so that the weights of a query may sum to less
+    than 1. Queries that are only numbered get the names of the keys.
 
     Args:
         record: the record.
         pixels: the image, see `grey_pictures`; pixels at its right and lower edge may be in no patch.
         side: the side of a square patch in pixels.
+        after: the number of tokens after the patches.
     """
     height, width = pixels.shape[0] // side, pixels.shape[1] // side
-    cells, positions = height * width, record.weights.shape[2]
+    cells, positions = height * width, record.weights.shape[2] - after
     if not 0 <= positions - cells <= min(MOST_TOKENS, cells):
         return record
     padded = -(-pixels.shape[0] // side) * -(-pixels.shape[1] // side)
     if cells < padded <= positions:  # the model may have padded the image to whole patches
         return record
     tokens = positions - cells
+    patches, gold = slice(tokens, positions), record.gold
     names = [f"r{row}c{column}" for row in range(height) for column in range(width)]
     return replace(
         record,
-        weights=np.ascontiguousarray(record.weights[..., tokens:]),
-        mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., tokens:]),
-        queries=_names(record.queries, tokens, names),
+        weights=np.ascontiguousarray(record.weights[..., patches]),
+        mask=None if record.mask is None else np.ascontiguousarray(record.mask[..., patches]),
+        queries=_names(record.queries, tokens, names, after),
         keys=names,
-        gold=None if record.gold is None else np.maximum(record.gold - tokens, -1),
+        gold=None if gold is None else np.where((gold < tokens) | (gold >= positions), -1, gold - tokens),
         picture=_picture(pixels[: height * side, : width * side], side),
     )
 
 
-def _names(queries: Sequence[str], tokens: int, patches: list[str]) -> Sequence[str]:
+def _names(queries: Sequence[str], tokens: int, patches: list[str], after: int) -> Sequence[str]:
     """Names of the queries if they are all positions, or all patches, and have none; otherwise their own."""
     if not numbered(queries):
         return queries
     if len(queries) == len(patches):
         return patches
-    positions = [*(f"token {number}" for number in range(1, tokens + 1)), *patches]
+    others = [f"token {number}" for number in range(1, tokens + after + 1)]
+    positions = [*others[:tokens], *patches, *others[tokens:]]
     return positions if len(queries) == len(positions) else queries
 
 
@@ -183,7 +194,7 @@ def by_head(record: AttentionRecord) -> AttentionRecord:
     """
     heads, rows, cells = record.weights.shape
     pooled = rows == 1 < heads
-    if record.picture is None or not (pooled or {*record.queries[-cells:]} == {*record.keys}):
+    if record.picture is None or not (pooled or {*record.keys} <= {*record.queries}):
         return record
     mean = rows == cells
     weights = record.weights.mean(1) if mean else record.weights[:, 0]
