@@ -115,6 +115,23 @@ def test_the_training_loss_is_the_mean_over_the_epoch_also_if_it_was_interrupted
         assert [row[2] for row in resumed if "/2" in row[0]] == ["3", "0.2500"][step // 3 :]
 
 
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+@pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch ended")
+def test_the_time_includes_the_parts_before_interruptions(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _steps(tmp_path)
+    path = tmp_path / "step=3.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    assert 0 < checkpoint["callbacks"]["Progress"]["seconds"] < 60
+    checkpoint["callbacks"]["Progress"]["seconds"] = 3700.0
+    torch.save(checkpoint, path)
+    capsys.readouterr()
+    _steps(tmp_path, path)
+    (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if "2/2" in line.split()]
+    assert row[1].startswith("1:01:4")
+
+
 def test_a_step_does_not_wait_for_the_value_of_its_loss() -> None:
     progress, module = Progress(), Module()
     module.training_loss = torch.ones((), device="meta")  # whose value cannot be read
@@ -128,7 +145,8 @@ def test_a_step_does_not_wait_for_the_value_of_its_loss() -> None:
     module.training_loss = torch.tensor(torch.inf)
     progress.setup(trainer, module, "fit")
     progress.on_train_batch_end(trainer, module, None, None, 0)
-    assert progress.state_dict() == {"epoch": 0, "total": 0.0, "steps": 0}  # what a resumed run accepts
+    expected = {"seconds": 0.0, "epoch": 0, "total": 0.0, "steps": 0}  # what a resumed run accepts
+    assert progress.state_dict() == expected
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])

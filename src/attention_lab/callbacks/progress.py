@@ -30,8 +30,9 @@ GAP = "  "
 class Progress(TQDMProgressBar):
     """A progress bar for the training epoch, on terminals only, and a row of metrics after each validation.
 
-    The row shows the training loss (the mean over the epoch's steps so far, of the first process), the
-    monitored metric and as many of the other validation metrics as fit the width of the console.
+    The row shows the duration of the fit, including the parts before interruptions, the training loss (the
+    mean over the epoch's steps so far, of the first process), the monitored metric and as many of the other
+    validation metrics as fit the width of the console.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -39,24 +40,28 @@ class Progress(TQDMProgressBar):
 
     def __init__(self, refresh_rate: int = 10) -> None:
         super().__init__(refresh_rate=refresh_rate, leave=False)
-        self.start = 0.0
+        self.start: float | None = None
+        self.seconds_before = 0.0
         self.columns: dict[str, int] = {}
         self.known: set[str] = set()
         self._losses = _Losses()
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Forget the losses of earlier training, before those of a resumed epoch are loaded."""
+        """Forget the losses and the time of earlier training, before those of a resumed run are loaded."""
         super().setup(trainer, pl_module, stage)
-        self._losses = _Losses()
+        self.start, self.seconds_before, self._losses = None, 0.0, _Losses()
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch's losses so far, as numbers; none if their sum is not finite."""
+        """The time and the epoch's losses so far, as numbers; no losses if their sum is not finite."""
         total = float(self._losses.total)
-        return vars(replace(self._losses, total=total) if math.isfinite(total) else _Losses())
+        losses = replace(self._losses, total=total) if math.isfinite(total) else _Losses()
+        return {"seconds": self._seconds(), **vars(losses)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue the mean of an interrupted epoch."""
-        self._losses = _Losses(**state_dict)
+        """Continue the clock, and the mean of an interrupted epoch."""
+        losses = dict(state_dict)
+        self.seconds_before = losses.pop("seconds")
+        self._losses = _Losses(**losses)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock and a new table."""
@@ -122,12 +127,11 @@ class Progress(TQDMProgressBar):
         return {LOSS: metrics[LOSS]} if LOSS in metrics else {}
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print the epoch, the time since the start and the metrics."""
+        """Print the epoch, the duration of the fit and the metrics."""
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn != "fit" or trainer.sanity_checking or not trainer.is_global_zero:
             return
-        seconds = int(time.perf_counter() - self.start)
-        cells = {"epoch": _epoch(trainer), "elapsed": _clock(seconds)}
+        cells = {"epoch": _epoch(trainer), "elapsed": _clock(int(self._seconds()))}
         metrics = _metrics(trainer)
         if LOSS in metrics and self._losses.steps:
             metrics[LOSS] = float(self._losses.total) / self._losses.steps
@@ -137,6 +141,9 @@ class Progress(TQDMProgressBar):
             self.columns = _columns(cells, trainer.max_epochs or 0)
             _print(self._row({name: name for name in self.columns}))
         _print(self._row(cells))
+
+    def _seconds(self) -> float:
+        return self.seconds_before + (0.0 if self.start is None else time.perf_counter() - self.start)
 
     def _row(self, cells: dict[str, str]) -> str:
         return GAP.join(cells.get(name, "").rjust(width) for name, width in self.columns.items())
