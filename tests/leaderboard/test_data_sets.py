@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from folders import RATE, make_run, make_sweep, read_table
 
 from attention_lab.leaderboard.board import compare_runs
@@ -58,3 +59,15 @@ def test_files_of_ones_own_are_different_data(tmp_path: Path) -> None:
     assert [block.options for block in section.blocks] == [
         {"data.file": f"{name}.txt"} for name in ("easy", "hard")
     ]
+
+
+def test_the_same_file_by_a_relative_and_an_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed, file in enumerate(("my.tsv", str(tmp_path / "my.tsv"), "./x/../my.tsv"), start=1):
+        options = {"data": {"file": file, "test_file": None}}
+        make_run(tmp_path / "runs" / f"{seed}", {RATE: seed / 10}, seed=seed, options=options)
+    (section,) = compare_runs(find_runs([tmp_path / "runs"]), View(), tmp_path).sections
+    (row,) = section.blocks[0].rows
+    assert len(row.setting.jobs) == 3 and not section.name

@@ -83,7 +83,8 @@ def test_values_are_proposed_from_the_distribution_itself(distribution: BaseDist
             None,
             "failed",
             "no checkpoint saved the metric's value: choose callbacks=default, no debug=fast_dev_run, and as "
-            "many epochs as a validation needs (trainer.check_val_every_n_epoch)",
+            "many epochs and batches as a validation needs (trainer.check_val_every_n_epoch, "
+            "trainer.limit_val_batches)",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Group runs into settings: the options in which they differ, and their metrics over the seeds."""
 
 import math
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -163,8 +164,11 @@ def _given_value(job: Job, key: str) -> str:
 def _text(key: str, value: Any) -> str:
     """A value as text by which runs are grouped: 0 and 0.0 are the same, as in model.dropout=0.
 
-    In a trainer they are not: limit_train_batches=1 is one batch, and 1.0 is all of them.
+    In a trainer they are not: limit_train_batches=1 is one batch, and 1.0 is all of them. A relative path of
+    data is the same as the absolute one, from the current folder.
     """
+    if part_of(key) == "data" and key.endswith("file") and isinstance(value, str):
+        return os.path.abspath(value)  # noqa: PTH100  # Path keeps ".."
     whole = isinstance(value, float) and value.is_integer() and part_of(key) != "trainer"
     return str(int(value) if whole else value)
 

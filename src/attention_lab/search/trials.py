@@ -131,7 +131,8 @@ def read_result(job: JobReturn) -> Result:
     if not isinstance(value, float | int):
         reason = (
             "no checkpoint saved the metric's value: choose callbacks=default, no debug=fast_dev_run, and as "
-            "many epochs as a validation needs (trainer.check_val_every_n_epoch)"
+            "many epochs and batches as a validation needs (trainer.check_val_every_n_epoch, "
+            "trainer.limit_val_batches)"
         )
         return Result("failed", reason=reason)
     if not math.isfinite(value):
