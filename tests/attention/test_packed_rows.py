@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -95,3 +96,33 @@ def test_rows_that_do_not_fit_are_named(shape: tuple[int, ...]) -> None:
 def test_a_length_is_a_whole_number(length: Any) -> None:
     with pytest.raises(LabError, match=r"^Packing\.of_lengths: a length"):
         Packing.of_lengths([3, length])
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_tensor_of_lengths_is_refused_with_what_to_write() -> None:
+    lengths: Any = torch.tensor([3, 4])
+    with pytest.raises(TypeError, match=r"^Packing\.of_lengths takes a list, not a Tensor: give "):
+        Packing.of_lengths(lengths)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_rows_are_a_tensor() -> None:
+    rows: Any = [[0.0] * SIZE]
+    with pytest.raises(TypeError, match=r"^MultiHead takes a tensor as x, not a list$"):
+        _layer("scaled_dot", "none")(rows, packing=Packing.of_lengths([1]))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_lengths_may_be_numbers_of_numpy() -> None:
+    lengths: Any = np.array([4, 0, 3])
+    packing = Packing.of_lengths(lengths)
+    assert packing.lengths == (4, 3)
+    assert all(type(length) is int for length in packing.lengths)  # others do not compile
+
+
+@pytest.mark.parametrize(
+    ("lengths", "apart"),
+    [([512, *[8] * 63], True), ([32, *[8] * 31], False), ([64] * 16, False), ([1024], True)],
+)
+def test_sequences_are_not_padded_to_a_much_longer_one(lengths: list[int], apart: bool) -> None:
+    assert Packing.of_lengths(lengths).attends_apart(16) is apart

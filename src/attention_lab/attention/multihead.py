@@ -89,6 +89,7 @@ class MultiHead(nn.Module):
         elif not isinstance(packing, Packing):
             raise TypeError(f"packing must be a Packing, not {kind_of(packing)}: use Packing.of_lengths")
         elif mask is None:
+            check_tensors("MultiHead", x=x)
             packing.check_rows(x, self.size)
             contexts = self._packed(self.project(x), packing, causal)
         else:

@@ -7,6 +7,7 @@ a sequence begins and ends.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -16,7 +17,10 @@ from attention_lab.argument_checks import check_number
 from attention_lab.attention.masks import lengths_mask
 
 SAVED = 2**12
-"""The fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
+"""The fewest padding entries for packing, in all of `[B, L, d]`, and for a call of attention, in a sequence.
+
+Below that, the calls cost more than they save.
+"""
 LONG = 2**14
 """Mean length times size from which attention runs sequence by sequence, which saves more than it costs."""
 SHARE = 1 / 10
@@ -50,13 +54,13 @@ class Packing:
             device: the device of the rows.
 
         Raises:
+            TypeError: the lengths are a tensor.
             LabError: a length is not a whole number of at least 0.
         """
-        for length in lengths:
-            check_number("Packing.of_lengths: a length", length, least=0, whole=True)
+        _check_lengths(lengths)
         mask = lengths_mask(torch.tensor(lengths, dtype=torch.int64), max(lengths, default=0))
         rows = mask.flatten().nonzero().squeeze(1)
-        return cls(mask.to(device), rows.to(device), tuple(filter(None, lengths)))
+        return cls(mask.to(device), rows.to(device), tuple(int(length) for length in lengths if length))
 
     def check_rows(self, x: Tensor, size: int) -> None:
         """Raise ValueError if there is not one row of this size for each position."""
@@ -69,7 +73,8 @@ class Packing:
 
     def attends_apart(self, size: int) -> bool:
         """Whether to attend sequence by sequence, without padding or a mask, to vectors of this size."""
-        return sum(self.lengths) * size >= LONG * max(1, len(self.lengths))
+        calls, rows = max(1, len(self.lengths)), sum(self.lengths)
+        return rows * size >= LONG * calls or (self.mask.numel() - rows) * size >= SAVED * calls
 
     def pack(self, x: Float[Tensor, "B L d"]) -> Float[Tensor, "N d"]:
         """The real rows; all others get a gradient of zero."""
@@ -84,6 +89,13 @@ class Packing:
     def split(self, x: Float[Tensor, "N d"]) -> tuple[Shaped[Tensor, "1 n d"], ...]:
         """The rows of each sequence, as a batch of one."""
         return torch.split(x.unsqueeze(0), list(self.lengths), 1)
+
+
+def _check_lengths(lengths: Any) -> None:
+    if isinstance(lengths, Tensor):
+        raise TypeError("Packing.of_lengths takes a list, not a Tensor: give lengths.tolist()")
+    for length in lengths:
+        check_number("Packing.of_lengths: a length", length, least=0, whole=True)
 
 
 def make_packing(mask: Bool[Tensor, "B 1 L"], size: int) -> Packing | None:
