@@ -192,3 +192,39 @@ def test_attention_to_an_image_is_drawn_over_it(
     browser.wait("document.querySelectorAll('.sample figure').length > 0")
     assert browser.run(TILES) == tiles
     assert not browser.complaints()
+
+
+def test_four_tiles_are_beside_each_other_in_little_room(browser: Browser, tmp_path: Path) -> None:
+    ink = Ink(np.zeros((4, 16), np.uint8), 4)
+    record = encode(AttentionRecord(np.full((1, 4, 4), 0.25, np.float32), [*"wxyz"], [*"abcd"], picture=ink))
+    _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {0: record}}))
+    browser.wait("document.querySelectorAll('.sample figure').length === 4")
+    for width in (390, 403, 1500):
+        browser.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=True
+        )
+        browser.run("new Promise((resolve) => setTimeout(resolve, 300))")
+        tops = "new Set([...document.querySelectorAll('.sample figure')].map((one) => one.offsetTop)).size"
+        assert browser.run(tops) == 1, width
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_a_large_image_takes_no_more_pixels_than_are_shown(browser: Browser, tmp_path: Path) -> None:
+    """Each of its tiles took all pixels of the image, which may be 12 million."""
+    pixels = np.zeros((1200, 1200), np.uint8)
+    pixels[:600, :600] = 255  # the ink of the first cell
+    weights = np.full((1, 12, 4), 0.25, np.float32)
+    record = encode(AttentionRecord(weights, [*"abcdefghijkl"], [*"1234"], picture=Ink(pixels, 600)))
+    _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {0: record}}))
+    browser.wait("document.querySelectorAll('.sample canvas').length === 12")
+    sizes = "[...document.querySelectorAll('.sample canvas')].map((one) => [one.width, one.height])"
+    assert all(132 <= side <= 300 for size in browser.run(sizes) for side in size)
+    middles = """(() => {
+      const canvas = document.querySelector('.sample canvas'), { width, height } = canvas;
+      const pixels = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+      const at = (x, y) => pixels[4 * (Math.floor(y * height) * width + Math.floor(x * width))];
+      return [at(0.25, 0.25), at(0.75, 0.25), at(0.25, 0.75), at(0.75, 0.75)];
+    })()"""
+    first, *others = browser.run(middles)
+    assert len({*others}) == 1 and first != others[0]
+    assert not browser.complaints()
