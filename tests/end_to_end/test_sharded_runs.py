@@ -88,3 +88,13 @@ def test_a_sharded_model_is_tested_and_continued(tmp_path: Path) -> None:
     assert on_one["fit/steps"] > trained["fit/steps"]
     again = _train(tmp_path / "again", longer, FSDP, f"ckpt_path={tmp_path}/trained/checkpoints/last.ckpt")
     assert again["fit/steps"] > trained["fit/steps"]
+
+
+@pytest.mark.slow
+def test_an_optimiser_that_cannot_train_parts_of_parameters_is_named(tmp_path: Path) -> None:
+    own = "optimizer._target_=torch.optim.Adafactor ~optimizer.fused"
+    process = start_training(TRANSFORMER, QUICK, FSDP, own, f"hydra.run.dir={tmp_path}/run")
+    _, errors = process.communicate(timeout=300)
+    said = "Error: Adafactor cannot train parameters that trainer=fsdp divides among devices: choose "
+    assert process.returncode == 1 and "Traceback" not in errors
+    assert said + "optimizer=adamw, or trainer=ddp" in errors

@@ -113,7 +113,13 @@ def test_each_device_keeps_half_during_training(tmp_path: Path) -> None:
             {"average": {"_target_": "attention_lab.callbacks.AveragedWeights"}},
             {},
             "callbacks=ema averages all weights on every device, but trainer=fsdp divides them among the "
-            "devices: choose trainer=ddp, or leave callbacks=ema out",
+            "devices: choose trainer=ddp, or leave it out",
+        ),
+        (
+            {"swa": {"_target_": "pytorch_lightning.callbacks.StochasticWeightAveraging", "swa_lrs": 0.01}},
+            {},
+            "StochasticWeightAveraging averages all weights on every device, but trainer=fsdp divides them "
+            "among the devices: choose trainer=ddp, or leave it out",
         ),
         (
             {},

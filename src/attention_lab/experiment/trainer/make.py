@@ -7,10 +7,17 @@ from typing import TypeVar
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar, WeightAveraging
+from pytorch_lightning.callbacks import (
+    EarlyStopping,
+    LearningRateMonitor,
+    ProgressBar,
+    StochasticWeightAveraging,
+    WeightAveraging,
+)
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
+from attention_lab.callbacks.averaging import AveragedWeights
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.commandline.overrides import as_text
@@ -110,11 +117,13 @@ def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
 
 def _check_sharding(trainer: pl.Trainer) -> None:
     """Raise LabError if a callback needs all of a model that is sharded."""
-    averages = any(isinstance(one, WeightAveraging) for one in trainer.callbacks)  # type: ignore[attr-defined]
+    kinds = WeightAveraging, StochasticWeightAveraging
+    averages = [one for one in trainer.callbacks if isinstance(one, kinds)]  # type: ignore[attr-defined]
     if averages and isinstance(trainer.strategy, FullyShardedStrategy):
+        name = "callbacks=ema" if isinstance(averages[0], AveragedWeights) else type(averages[0]).__name__
         raise LabError(
-            "callbacks=ema averages all weights on every device, but trainer=fsdp divides them among the "
-            "devices: choose trainer=ddp, or leave callbacks=ema out"
+            f"{name} averages all weights on every device, but trainer=fsdp divides them among the devices: "
+            "choose trainer=ddp, or leave it out"
         )
 
 

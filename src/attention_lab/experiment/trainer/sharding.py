@@ -81,6 +81,18 @@ class FullyShardedStrategy(ModelParallelStrategy):
             }
             optimizer.load_state_dict({**state, "state": own})
 
+    def optimizer_step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """One step of an optimiser. Raises LabError if it uses operations for which parts are not enough."""
+        try:
+            return super().optimizer_step(optimizer, *args, **kwargs)
+        except RuntimeError as error:
+            if "DTensor" not in str(error) and "Sharding propagation failed" not in str(error):
+                raise
+            raise LabError(
+                f"{type(optimizer).__name__} cannot train parameters that trainer=fsdp divides among "
+                "devices: choose optimizer=adamw, or trainer=ddp"
+            ) from None
+
     def on_train_start(self) -> None:
         """Keep only this device's part of the parameters."""
         self._scatter()
