@@ -89,7 +89,10 @@ def test_sharding_needs_gpus(command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     done = command("model=multihead", "trainer=fsdp")
     assert done.status == 1
-    assert done.err == "Error: trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp\n"
+    assert done.err == (
+        "Error: trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp, or add "
+        "trainer.accelerator=cpu trainer.devices=2 to try it\n"
+    )
 
 
 @pytest.mark.parametrize(

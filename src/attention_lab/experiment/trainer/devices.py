@@ -17,7 +17,10 @@ def check_devices(options: Mapping[str, Any]) -> None:
     accelerator, apple = options.get("accelerator", "auto"), only_gpu_is_apples()
     if not torch.cuda.is_available():
         if "fsdp" in str(options.get("strategy")) and accelerator != "cpu":
-            raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
+            raise LabError(
+                "trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp, or add "
+                "trainer.accelerator=cpu trainer.devices=2 to try it"
+            )
         if accelerator == "cuda" or (accelerator in ("gpu", "mps") and not apple):
             raise LabError(
                 f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "

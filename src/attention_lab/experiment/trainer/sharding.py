@@ -25,8 +25,9 @@ class FullyShardedStrategy(ModelParallelStrategy):
     """Fully sharded data parallelism by PyTorch's `fully_shard` (1910.02054, stage 3; 2304.11277).
 
     Each of n devices keeps a part of 1/n of every parameter, of its gradient and of the optimiser's state,
-    and trains on its own batches. In a training step, the layers of an `Encoder` are gathered one at a time;
-    all other parameters, for the entire step. The gradients and the checkpoints are those of `trainer=ddp`.
+    and trains on its own batches. In a training step, the layers of an `Encoder` are gathered one at a time,
+    and all other parameters are gathered during the entire step. The gradients and the checkpoints are those
+    of `trainer=ddp`.
 
     Outside training steps, every device has all parameters: when decoding, devices need different numbers of
     steps, so they cannot gather together; and only one of them draws attention and writes embeddings.
