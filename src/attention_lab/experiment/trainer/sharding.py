@@ -87,7 +87,7 @@ class FullyShardedStrategy(ModelParallelStrategy):
         try:
             return super().optimizer_step(optimizer, *args, **kwargs)
         except RuntimeError as error:
-            if "DTensor" not in str(error) and "Sharding propagation failed" not in str(error):
+            if "Sharding propagation failed" not in str(error):
                 raise
             raise LabError(
                 f"{type(optimizer).__name__} cannot train parameters that trainer=fsdp divides among "
