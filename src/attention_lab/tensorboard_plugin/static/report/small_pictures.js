@@ -64,9 +64,8 @@ function tilesOf(record, heads) {
     return heads.map((head) => ({ name: headed(head), weights: meanOf(rows.map((query) => record.row(head, query))) }));
   }
   const named = (head, query) => (heads.length > 1 ? `${record.query(query)}, ${headed(head)}` : record.query(query));
-  const queries = [...Array(Math.min(MOST_TILES, record.queries)).keys()];
-  const tiles = heads.flatMap((head) => queries.map((query) => ({ name: named(head, query), weights: record.row(head, query) })));
-  return tiles.slice(0, MOST_TILES);
+  const queries = [...Array(Math.min(Math.floor(MOST_TILES / heads.length), record.queries)).keys()];
+  return heads.flatMap((head) => queries.map((query) => ({ name: named(head, query), weights: record.row(head, query) })));
 }
 
 /** Whether the last queries are the keys, and any before them are other tokens, such as a class token. */
