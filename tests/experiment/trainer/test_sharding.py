@@ -123,6 +123,11 @@ def test_each_device_keeps_half_during_training(tmp_path: Path) -> None:
         ),
         (
             {},
+            {"strategy": "fsdp_cpu_offload"},
+            "trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp",
+        ),
+        (
+            {},
             {"precision": "16-mixed"},
             "trainer.precision=16-mixed does not work with trainer=fsdp: choose 32-true, bf16-mixed, "
             "bf16-true or 16-true",

@@ -45,6 +45,9 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             f"trainer.strategy={options['strategy']} forks this process without its logging threads, and the "
             "copies would hang: choose trainer.strategy=ddp"
         )
+    if options.get("strategy") == "fsdp_cpu_offload":
+        # Lightning's own: outside of training steps, where attention is observed, no device has the model.
+        raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
     if options.get("strategy") == "fsdp":
         check_sharding_precision(options.get("precision"))
         # Tensors made in inference mode could not be trained afterwards.
