@@ -53,10 +53,18 @@ def finish(process: subprocess.Popen[str]) -> None:
 def next_save(folder: Path, process: subprocess.Popen[str]) -> float:
     """Wait for the next checkpoint of a run; returns the seconds that took."""
     file, start = folder / "checkpoints" / "last.ckpt", time.monotonic()
-    before = file.stat().st_mtime_ns if file.exists() else None
-    while process.poll() is None and not (file.exists() and file.stat().st_mtime_ns != before):
+    before = _modified(file)
+    while process.poll() is None and _modified(file) in (None, before):
         time.sleep(0.02)
     return time.monotonic() - start
+
+
+def _modified(file: Path) -> int | None:
+    """When a file was last written; None if there is none, as for a moment while it is replaced."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def lives(process: int) -> bool:
