@@ -1,7 +1,5 @@
 """The attention of a model whose parameters are spread over several processes."""
 
-import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader
+from two_processes import run_in_two_processes
 
 from attention_lab.callbacks import AttentionMaps
-
-SECONDS = 60
 
 
 class Sharded(pl.LightningModule):
@@ -38,8 +35,7 @@ class Sharded(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
 
-def _train(rank: int, port: int, folder: str) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
+def _train(folder: Path) -> None:
     x = torch.randn(4, 5, 8)
     pl.Trainer(
         max_epochs=1,
@@ -57,16 +53,8 @@ def _train(rank: int, port: int, folder: str) -> None:
 
 @pytest.mark.slow
 def test_every_process_runs_the_batch(tmp_path: Path) -> None:
-    """One alone would wait for the others' parameters for ever."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    context = torch.multiprocessing.spawn(_train, (port, str(tmp_path)), nprocs=2, join=False)  # type: ignore[no-untyped-call]
-    try:
-        assert any(context.join(timeout=SECONDS) for _ in range(2))  # True when both have ended
-    finally:
-        for process in context.processes:
-            process.kill()
+    """One alone would wait for the others' parameters forever."""
+    run_in_two_processes(_train, tmp_path)
     (events,) = tmp_path.rglob("events*")
     found = EventAccumulator(str(events), {"images": 0}).Reload()
     assert len(found.Images("weights/example 1/encoder layer 1 self_attn")) == 2

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from folders import read_table
+from two_processes import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -121,9 +121,7 @@ def test_a_sweep_on_two_processes_with_a_job_that_crashes(tmp_path: Path) -> Non
 def test_two_nodes_of_one_process_are_one_node_of_two(tmp_path: Path) -> None:
     status, out = _train(*SHORT, *TWO, "hydra.run.dir=here", folder=tmp_path)
     assert status == 0, out
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     nodes = [
         _start(
             *("--nnodes=2", f"--node-rank={node}", "--nproc-per-node=1"),

@@ -58,7 +58,7 @@ def test_masks_and_gold_keys_move_with_the_patches() -> None:
 
 
 def test_tokens_after_the_patches_are_left_out_too() -> None:
-    """Such as the detection tokens of a YOLOS, of which its configuration has the number."""
+    """Such as the detection tokens of a YOLOS model, whose number is in its configuration."""
     one = record(12, 6, mask=RNG.random((2, 12, 12)) < 0.5, gold=np.arange(-1, 11)[:, None])
     model = nn.Sequential(nn.Conv2d(3, 4, 2, stride=2))
     model.config = SimpleNamespace(num_detection_tokens=4)  # type: ignore[assignment]

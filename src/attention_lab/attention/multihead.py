@@ -74,8 +74,8 @@ class MultiHead(nn.Module):
         Args:
             x: the sequences `[B, L, d]`, or with a packing all sequences without padding, `[N, d]`.
             mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
-            packing: which rows of `x` are a sequence, such as `Packing.of_lengths([40, 7, 12])`; positions
-                attend to their own sequence only, and positions, if the layer has any, start anew in each.
+            packing: which rows of `x` are a sequence, such as `Packing.of_lengths([40, 7, 12])`; rows
+                attend only to their own sequence, in which the layer's positions, if any, start at 0.
             causal: let a position attend to itself and earlier ones only.
 
         Raises:

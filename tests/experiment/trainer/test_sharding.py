@@ -1,8 +1,6 @@
 """What trainer=fsdp keeps on each device, and what it cannot train."""
 
 import json
-import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +9,13 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from two_processes import run_in_two_processes
 
 from attention_lab.attention import Mechanism, ScaledDot
 from attention_lab.errors import LabError
 from attention_lab.experiment.trainer.make import make_trainer
 from attention_lab.experiment.trainer.sharding import FullyShardedStrategy
 from attention_lab.models import Encoder
-
-SECONDS = 60
 
 
 class Watched(pl.LightningModule):
@@ -66,8 +63,7 @@ def _here(tensor: Tensor) -> Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def _train(rank: int, port: int, folder: Path) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
+def _train(folder: Path) -> None:
     loader = DataLoader([torch.randn(4, 5, 8)] * 2, batch_size=None)  # type: ignore[arg-type]
     pl.Trainer(
         max_epochs=2,
@@ -84,15 +80,7 @@ def _train(rank: int, port: int, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_each_device_keeps_half_during_training(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    context = torch.multiprocessing.spawn(_train, (port, tmp_path), nprocs=2, join=False)  # type: ignore[no-untyped-call]
-    try:
-        assert any(context.join(timeout=SECONDS) for _ in range(2))
-    finally:
-        for process in context.processes:
-            process.kill()
+    run_in_two_processes(_train, tmp_path)
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     module = Watched(tmp_path)
     total = sum(one.numel() for one in module.parameters())

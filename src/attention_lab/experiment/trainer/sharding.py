@@ -119,8 +119,8 @@ class FullyShardedStrategy(ModelParallelStrategy):
         # A decoder layer also projects the source, outside of its `forward`: it is gathered with the rest.
         layers = [one for one in module.modules() if isinstance(one, EncoderLayer)]
         sharded = [fully_shard(one, mesh=mesh) for one in (*layers, module)]
-        # The next module to gather in the backward pass. By default it is inferred from the calls since the
-        # last step, of which decoding makes different numbers on each device, which then wait for ever.
+        # The next module to gather in the backward pass. PyTorch would infer it from all calls since the last
+        # step. Decoding makes a different number of them on each device, so devices would wait forever.
         for before, one in zip((sharded[0], *sharded), sharded, strict=False):
             one.set_modules_to_backward_prefetch([before])
         for step in STEPS:

@@ -68,7 +68,7 @@ def greedy(
         ended = ended | (tokens == EOS) | (limits <= length)
         if bool(ended.all()):
             break
-    _check_numbers(model, nan)
+    check_numbers(model, nan)
     return torch.stack(outputs, 1)
 
 
@@ -205,12 +205,12 @@ def n_best_search(
         same = len(kept) == len(decoded) and origin.shape[1] == count
         state = (reorder if same else model.select)(state, rows)
         tokens, decoded, count = symbol[kept].flatten(), kept, origin.shape[1]
-    _check_numbers(model, beams.nan)
+    check_numbers(model, beams.nan)
     return beams.best, beams.best_scores
 
 
-def _check_numbers(model: object, nan: Tensor) -> None:
-    """Raise LabError if a log-probability was NaN; called once, since every look at the GPU waits for it."""
+def check_numbers(model: object, nan: Tensor) -> None:
+    """Raise LabError if any logit was NaN. On a GPU, call it once, since every look at it waits."""
     if bool(nan.any()):
         raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
+from attention_lab.models.decoding.beam_search import check_numbers
 from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
 
@@ -130,8 +131,7 @@ def generate(
             answer = model.step(tokens[:, end - 1].to(device), state)
             logits, state = _checked(model, "step", answer, len(tokens), symbols)
         logits = logits.cpu()
-        if bool(logits[~ended].isnan().any()):
-            raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
+        check_numbers(model, logits[~ended].isnan())
         logits = logits.index_fill(-1, torch.tensor([PAD, BOS, UNK]), -torch.inf)
         number = (end - lengths).clamp(0, limit - 1)
         drawn = draw(sampling.probabilities(logits), uniform.gather(1, number.unsqueeze(-1)).squeeze(-1))
