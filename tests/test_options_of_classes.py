@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import check_typed_option
+from attention_lab.experiment.part_options import check_typed_option
 from attention_lab.untrusted.configuration import check_values
 
 CODE = """

@@ -1,7 +1,6 @@
 """Options that do not fit the constructor of the user's own class are named with the part they are in."""
 
 import importlib
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from hydra.utils import instantiate
 from pytorch_lightning.callbacks import device_stats_monitor
 from pytorch_lightning.loggers import CSVLogger
 
-from attention_lab.attention import Dot
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import blame_option, check_option_types, check_part_options
+from attention_lab.experiment.build_errors import blame_option
 
 CODE = """
 class Score:
@@ -222,20 +220,6 @@ def test_an_option_of_a_wrong_type_is_named(
     assert str(raised.value) == f"{part}.{message}"
 
 
-@pytest.mark.parametrize("others", [{}, {"hidden_size": "many"}])
-def test_an_option_that_a_class_takes_for_true_is_named(others: dict[str, Any]) -> None:
-    target = "attention_lab.attention.Additive"
-    with pytest.raises(LabError, match=r"^scoring\.compiled=maybe must be true, false or null$"):
-        check_option_types({"scoring": {"_target_": target, "compiled": "maybe", **others}})
-
-
-@pytest.mark.parametrize(
-    "target", ["attention_lab.models.Nothing", "attention_lab.nothing.Model", "attention_lab.models"]
-)
-def test_a_class_that_cannot_be_found_is_left_to_what_builds_it(target: str) -> None:
-    check_option_types({"model": {"_target_": target, "heads": "four"}})
-
-
 def test_a_file_that_is_no_text_is_named() -> None:
     config = {"data": {"_target_": "attention_lab.data.Pairs", "file": ["a", "b"]}}
     with (
@@ -243,57 +227,3 @@ def test_a_file_that_is_no_text_is_named() -> None:
         blame_option(config),
     ):
         instantiate(config["data"]).setup()
-
-
-ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
-OwnScore = type("OwnScore", (Dot,), {})
-
-
-@pytest.mark.parametrize(
-    ("part", "node", "message"),
-    [
-        (
-            "pooling",
-            {"_target_": f"{ATTENTION}.Softmax"},
-            f"pooling._target_={ATTENTION}.Softmax is not in {ATTENTION}.pooling: choose a class for pooling",
-        ),
-        (
-            "model",
-            {"_target_": "attention_lab.models.parts.readouts.Mean"},
-            "model._target_=attention_lab.models.parts.readouts.Mean is not made from a mechanism and sizes: "
-            "choose a class for model",
-        ),
-        (
-            "normalizer",
-            {"_target_": f"{__name__}.OwnScore"},
-            f"normalizer._target_={__name__}.OwnScore is a score: choose a class for normalizer",
-        ),
-        *(
-            (
-                part,
-                {"_target_": target, option: 3},
-                f"{part}.{option}=3 has no effect: the program passes it; leave it out",
-            )
-            for part, target, option in (
-                ("scoring", "my_package.Score", "query_size"),
-                ("window", f"{ATTENTION}.Band", "heads"),
-                ("normalizer", f"{ATTENTION}.SinkSoftmax", "heads"),
-                ("task", TASK, "optimizer"),
-            )
-        ),
-    ],
-)
-def test_what_a_part_cannot_be_or_have(part: str, node: dict[str, Any], message: str) -> None:
-    with pytest.raises(LabError, match=f"^{re.escape(message)}$"):
-        check_part_options({part: node})
-
-
-@pytest.mark.parametrize(
-    "target", ["my_package.Pooling", f"{ATTENTION}.NoSuchPooling", f"{ATTENTION}.Soft", None]
-)
-def test_a_class_that_may_be_a_part_or_cannot_be_found_is_left_to_the_code_that_builds_it(
-    target: str | None,
-) -> None:
-    check_part_options(
-        {"pooling": {"_target_": target}, "scoring": {"_target_": "my_package.Score", "size": 3}}
-    )

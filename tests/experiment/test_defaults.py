@@ -15,7 +15,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from attention_lab.argument_checks import option_types
-from attention_lab.experiment.build_errors import PASSED
+from attention_lab.experiment.part_options import PASSED
 
 CONF = Path(__file__).parents[2] / "conf"
 GROUPS = (

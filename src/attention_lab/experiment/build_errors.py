@@ -1,8 +1,8 @@
 """Report errors raised while an experiment is built in one line that names the option to blame."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from traceback import walk_tb
 from types import FrameType
 from typing import Any
@@ -12,31 +12,16 @@ from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from attention_lab.argument_checks import allowed_types, alternatives, option_types, wrong_types
-from attention_lab.attention.part_checks import kind_of_part
 from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
-from attention_lab.commandline.overrides import as_text
-from attention_lab.config_parts import MECHANISM
 from attention_lab.console_text import one_line
-from attention_lab.constructor_options import closest
-from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line, is_out_of_memory
+from attention_lab.errors import LabError, first_line, is_out_of_memory
+from attention_lab.experiment.part_options import BUILD_ERRORS, not_an_option, targets_of, wrong_options
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.sizes import KIND_OF_DATA
-from attention_lab.untrusted.run_parts import SUBPACKAGES, wrong_class
 
 CONSTRUCTORS = ("__init__", "__post_init__")
 """Methods that build a part; data is also built in its `setup`."""
-BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
-"""Errors that classes raise for values they cannot use, and Hydra for a class it cannot find."""
-PASSED = {
-    "model": ("mechanism", "sizes"),
-    "scoring": ("query_size", "key_size", "heads"),
-    "window": ("query_size", "heads"),
-    "normalizer": ("heads",),
-    "task": ("recipe", "optimizer", "schedule"),
-}
-"""Arguments of a part's constructor that are not options: the program passes them, a model's by position."""
 _FIRST = {"model": "mechanism and sizes", "schedule": "the optimizer and the number of steps"}
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
@@ -65,59 +50,11 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
             owner = type(_frames(cause)[0].f_locals["self"]).__name__
             first = "must call super().__init__() before it sets attributes"
             raise LabError(f"{owner}.__init__ {first}") from None
-        targets = _targets(config)
+        targets = targets_of(config)
         part = _part_to_blame(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
             raise
         raise LabError(_message(cause, part, config, targets[part])) from cause
-
-
-def _targets(config: Mapping[str, Any]) -> dict[str, str]:
-    """The class of each part."""
-    return {
-        path.removesuffix("._target_"): str(value)
-        for path, value in flatten(config)
-        if path.endswith("._target_")
-    }
-
-
-def check_part_options(config: Mapping[str, Any]) -> None:
-    """Check that no part has a class of another one, or an option that the program would replace.
-
-    Raises:
-        LabError: one has; the class would fail only in the first step, and the option have no effect.
-    """
-    for part in SUBPACKAGES:
-        target = str(lookup(config, part, "_target_"))
-        with suppress(ImportError, *BUILD_ERRORS):  # the code that builds the part reports it
-            if wrong := wrong_class(target, part) or _other_part(target, part):
-                raise LabError(f"{part}._target_={target} {wrong}: choose a class for {part}")
-    replaced = [(part, option) for part in PASSED if part != "model" for option in PASSED[part]]
-    for part, option in replaced:
-        if (value := lookup(config, part, option)) is not None:
-            given = f"{part}.{option}={as_text(value)}"
-            raise LabError(f"{given} has no effect: the program passes it; leave it out")
-
-
-def _other_part(target: str, part: str) -> str:
-    """Why a class, perhaps the user's own, is another part of a mechanism; empty if it is not."""
-    made = get_object(target) if part in MECHANISM else None
-    meant = kind_of_part(made) if isinstance(made, type) else None
-    return "" if meant in (None, "score" if part == "scoring" else part) else f"is a {meant}"
-
-
-def check_option_types(config: Mapping[str, Any]) -> None:
-    """Check the options of our own classes against their annotations.
-
-    A class that cannot be found is left to the code that builds the part.
-
-    Raises:
-        LabError: an option has another type; its class takes any value for true, or would fail later.
-    """
-    for part, target in _targets(config).items():
-        with suppress(ImportError, *BUILD_ERRORS):
-            if target.startswith("attention_lab.") and (wrong := _wrong_types(part, config, target)):
-                raise LabError(wrong[0])
 
 
 def _frames(error: BaseException) -> list[FrameType]:
@@ -181,68 +118,6 @@ def _unknown_option(text: str) -> str | None:
     return found and found[1]
 
 
-def check_typed_option(part: str, option: str, target: str) -> None:
-    """Raise LabError if an option on the command line is not one of the class of a part.
-
-    A class that cannot be found is left to the code that builds the part.
-    """
-    try:
-        known = option_types(get_object(target))
-    except BUILD_ERRORS:
-        return
-    if option not in known:
-        raise LabError(_no_option(part, option, target))
-
-
-def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the trainer, with 0 and 1 as booleans where it takes no other numbers.
-
-    Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
-
-    Raises:
-        LabError: Lightning's Trainer has no such option, or is annotated with another type; it would ignore
-            some such values, and fail on others without naming the option.
-    """
-    for group in ("callbacks", "logger"):
-        if group in options:
-            raise LabError(f"trainer.{group} has no effect: choose {group}=... instead")
-    checked = dict(options)
-    target = options.get("_target_")
-    known = option_types(get_object(target)) if target == "pytorch_lightning.Trainer" else {}
-    names = [name for name in options if not is_hydra_key(name)] if known else []
-    for name in names:
-        if name not in known:
-            raise LabError(_not_an_option("trainer", name, str(target), names))
-        if isinstance(value := options[name], Mapping):
-            continue
-        kinds = alternatives(known[name])
-        if bool in kinds and int not in kinds and value in (0, 1):
-            checked[name] = bool(value)
-        elif allowed := allowed_types(value, known[name]):
-            raise LabError(f"trainer.{name}={as_text(value)} must be {allowed}")
-    return checked
-
-
-def _not_an_option(part: str, option: str, target: str, configured: Sequence[str]) -> str:
-    """The message for an option that a class does not take, with all others of this kind."""
-    known, kind = option_types(get_object(target)), target.rpartition(".")[2]
-    others = [name for name in configured if name not in known]
-    if len(others) > 1:
-        paths = [f"{part}.{name}" for name in others]
-        removed = " ".join(f"~{path}" for path in paths)
-        return (
-            f"{', '.join(paths[:-1])} and {paths[-1]} are not options of {kind}: leave them out, or remove "
-            f"those in conf/ with {removed}"
-        )
-    return f"{_no_option(part, option, target)}, or remove the one in conf/ with ~{part}.{option}"
-
-
-def _no_option(part: str, option: str, target: str) -> str:
-    near = closest(option, option_types(get_object(target)).keys() - set(PASSED.get(part, ())))
-    hint = f"did you mean {part}.{near}? Or " if near else ""
-    return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
-
-
 def _raised_in_user_code(error: BaseException, target: str) -> bool:
     """Whether an error was raised in the user's own package, so that its traceback is useful."""
     package = target.partition(".")[0]
@@ -271,8 +146,8 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         first = f"it must take {_FIRST[part]} first, which the program passes besides the options"
         return f"{part}._target_={target}: {first}"
     if unknown:
-        return _not_an_option(part, unknown, target, configured)
-    wrong = _wrong_types(part, config, target)
+        return not_an_option(part, unknown, target, configured)
+    wrong = wrong_options(part, config, target)
     if len(wrong) == 1:
         return wrong[0]
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
@@ -283,13 +158,6 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
     ]
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
-
-
-def _wrong_types(part: str, config: Mapping[str, Any], target: str) -> list[str]:
-    """What each option of a wrong type must be, as its class is annotated."""
-    options = lookup(config, *part.split("."))
-    wrong = wrong_types(get_object(target), options)
-    return [f"{part}.{name}={as_text(options[name])} must be {allowed}" for name, allowed in wrong.items()]
 
 
 def _not_measured(text: str) -> LabError | None:

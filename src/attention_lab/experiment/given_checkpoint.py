@@ -13,8 +13,8 @@ from attention_lab.console_text import console_message
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
-from attention_lab.experiment.build_errors import check_typed_option
 from attention_lab.experiment.checkpoints import load_checkpoints, warning_of_weights
+from attention_lab.experiment.part_options import check_typed_option
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.checkpoint_paths import needed_checkpoints

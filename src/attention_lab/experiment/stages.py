@@ -18,12 +18,7 @@ from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import Config, make_data, make_task, to_plain
-from attention_lab.experiment.build_errors import (
-    blame_option,
-    check_option_types,
-    check_part_options,
-    checked_trainer_options,
-)
+from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.console import in_sweep, warn_about_data
 from attention_lab.experiment.fitting import (
@@ -41,10 +36,12 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.experiment.part_options import check_option_types, check_part_options
 from attention_lab.experiment.trainer.compiling import compile_callbacks
 from attention_lab.experiment.trainer.cost import Cost
 from attention_lab.experiment.trainer.devices import check_devices
 from attention_lab.experiment.trainer.make import make_trainer
+from attention_lab.experiment.trainer.options import checked_trainer_options
 from attention_lab.files.run_files import CONFIG, HEATMAPS, PREDICTIONS
 from attention_lab.files.writing import write_atomically
 from attention_lab.inference.trained_model import TrainedModel

@@ -23,9 +23,9 @@ from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.commandline.overrides import as_text
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, bind
-from attention_lab.experiment.build_errors import checked_trainer_options
 from attention_lab.experiment.target_errors import make_checked
 from attention_lab.experiment.trainer.devices import check_devices, only_gpu_is_apples
+from attention_lab.experiment.trainer.options import checked_trainer_options
 from attention_lab.experiment.trainer.sharding import FullyShardedStrategy, check_sharding_precision
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 import pytorch_lightning as pl
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build_errors import checked_trainer_options
+from attention_lab.experiment.trainer.options import checked_trainer_options
 
 TRAINER = {"_target_": "pytorch_lightning.Trainer"}
 
