@@ -10,6 +10,7 @@ from time import sleep
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from benchmarks.measuring.machine import Others, Stopwatch, extra_peak, own_seconds
 
@@ -229,6 +230,8 @@ def _prepare(
 def _first_line(error: Exception) -> str:
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         return "out of memory"
+    if isinstance(error, ProcessRaisedException):  # its message is the traceback of the other process
+        return str(error).rstrip().splitlines()[-1][:120]
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:120]
 
 

@@ -60,7 +60,7 @@ def test_attention_on_a_gpu_prepares_nothing_for_each_shape_unless_told_to(
     assert os.environ[name] == then
 
 
-@pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_spawn", "ddp_find_unused_parameters_true"])
+@pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_find_unused_parameters_true"])
 def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
     options = {"accelerator": "cpu", "devices": 2, "strategy": strategy, "barebones": True}
     node = {"_target_": "pytorch_lightning.Trainer", **options}
@@ -70,9 +70,17 @@ def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
     assert any(isinstance(one, RankRandomness) for one in trainer.callbacks)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("strategy", ["ddp_fork", "ddp_notebook_find_unused_parameters_true"])
-def test_a_program_with_threads_is_not_forked(strategy: str) -> None:
-    with pytest.raises(LabError, match=f"strategy={strategy} forks .*: choose trainer.strategy=ddp"):
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        ("ddp_fork", "forks this process"),
+        ("ddp_notebook_find_unused_parameters_true", "forks this process"),
+        ("ddp_spawn", "sends a copy"),
+        ("ddp_spawn_find_unused_parameters_false", "sends a copy"),
+    ],
+)
+def test_processes_are_not_copies_of_this_one(strategy: str, why: str) -> None:
+    with pytest.raises(LabError, match=f"strategy={strategy} {why} .*: choose trainer.strategy=ddp"):
         make_trainer({"trainer": {"strategy": strategy}})
 
 

@@ -39,12 +39,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     check_devices(options)
     if options.get("accelerator") == "auto" and only_gpu_is_apples():
         options["accelerator"] = "cpu"  # Apple's has no float64, and takes one process
-    if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
-        # A fork does not copy the threads that write the logs, and would wait for them forever.
-        raise LabError(
-            f"trainer.strategy={options['strategy']} forks this process without its logging threads, and the "
-            "copies would hang: choose trainer.strategy=ddp"
-        )
+    _check_launch(str(options.get("strategy")))
     if options.get("strategy") == "fsdp_cpu_offload":
         # Lightning's own: outside of training steps, where attention is observed, no device has the model.
         raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
@@ -82,6 +77,21 @@ def _named(path: str, node: object, kind: type[T], name: str) -> T:
         return make_checked(path, bind(node), kind, name)
     except (MisconfigurationException, ModuleNotFoundError) as error:
         raise LabError(f"{path}: {first_line(error)}") from None
+
+
+def _check_launch(strategy: str) -> None:
+    """Raise LabError if the strategy makes processes as copies of this one, instead of starting them."""
+    if strategy.startswith(("ddp_fork", "ddp_notebook")):
+        # A fork does not copy the threads that write the logs, and would wait for them forever.
+        raise LabError(
+            f"trainer.strategy={strategy} forks this process without its logging threads, and the copies "
+            "would hang: choose trainer.strategy=ddp"
+        )
+    if strategy.startswith("ddp_spawn"):
+        raise LabError(
+            f"trainer.strategy={strategy} sends a copy of the trainer to each process, but its locks cannot "
+            "be copied: choose trainer.strategy=ddp"
+        )
 
 
 def _use_gradient_views() -> None:
