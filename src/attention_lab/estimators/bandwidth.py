@@ -41,7 +41,11 @@ SMALLEST = {"gaussian": 1 / 9, "laplacian": 1 / 36}
 STEP = 1.3
 """Factor from one bandwidth to the next on the way downhill."""
 MINIMA = 3
-"""Number of local minima of the grid that are refined."""
+"""Number of local minima of the grid that are refined, if they may be the lowest."""
+DEEPEST = 3
+"""How far the error may fall between points of the grid, in units of its change from one to the next.
+
+A parabola falls by at most an eighth of that."""
 PRECISION = 1e-4
 """Precision of the logarithm of a bandwidth for many samples; for few, it is 1e-9."""
 SAME = 1e-11
@@ -153,8 +157,11 @@ class _LineSearch:
             return self.range, False, False
         found = []
         for place in _minima(errors):
-            best = self._between(grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
             found.append((errors[place], grid[place]))
+            beside = slice(max(place - 1, 0), place + 2)
+            if errors[place] - errors.min() > DEEPEST * (errors[beside].max() - errors[place]):
+                continue
+            best = self._between(*grid[beside][[0, -1]])
             if (error := self.error(best)) < errors[place] - SAME * errors.max():  # not on a plateau
                 found.append((error, best))
         same = min(error for error, _ in found) + SAME * errors.max()

@@ -178,9 +178,11 @@ def test_a_left_out_sample_at_another_place_than_the_query() -> None:
 def test_sorted_and_near_sums_are_those_over_all_keys(width: float) -> None:
     problem = _problem(900, width)
     torch.testing.assert_close(sorted_moments(problem), pair_moments(problem), atol=1e-12, rtol=1e-12)
-    (near, near_top), (far, far_top) = near_moments(problem), far_moments(problem)
-    torch.testing.assert_close(near_top, far_top)
-    torch.testing.assert_close(near[:, 0], far[:, 0], atol=1e-12, rtol=1e-12)
+    far, far_top = far_moments(problem)
+    for all_keys_up_to in (0, 10**6):
+        near, near_top = near_moments(problem, all_keys_up_to)
+        torch.testing.assert_close(near_top, far_top)
+        torch.testing.assert_close(near[:, 0], far[:, 0], atol=1e-12, rtol=1e-12)
 
 
 def test_where_all_kernels_underflow_the_nearest_sample_wins() -> None:

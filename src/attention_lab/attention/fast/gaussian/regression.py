@@ -29,7 +29,7 @@ CELLS_FROM = 2**20
 SORTING_FROM = 2**18
 """The smallest number of pairs for which sorting pays off."""
 ALL_KEYS_UP_TO = 2**22
-"""Up to this many pairs, rows of little mass are summed over all keys; above, over nearby sorted keys."""
+"""Up to this many pairs, rows of little mass that neighbours do not settle are summed over all keys."""
 
 
 def gaussian_reference(
@@ -207,8 +207,9 @@ def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor,
     slight = (~counts).nonzero()[:, 0]
     if len(slight):
         rows = problem.rows(slight)
-        nearby = line and (problem.linear or len(slight) * len(problem.keys) > ALL_KEYS_UP_TO)
-        moments[slight], top[slight] = near_moments(rows) if nearby else far_moments(rows)
+        nearby = line and (problem.linear or len(slight) * len(problem.keys) >= SORTING_FROM)
+        found = near_moments(rows, ALL_KEYS_UP_TO) if nearby else far_moments(rows)
+        moments[slight], top[slight] = found
     return moments, top
 
 

@@ -14,6 +14,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
     at_once,
     chunks,
     exponents,
+    far_moments,
     left_out,
     width_of,
     with_powers,
@@ -58,11 +59,18 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
     return torch.empty_like(result).index_copy_(0, rows, result)
 
 
-def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
+def near_moments(
+    problem: Problem, all_keys_up_to: int = 0
+) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
     """`far_moments` of a single feature: each row visits more and more neighbours until no other matters.
 
     A row is done when all remaining keys, even if each were as close as the closest of them, would have less
     than 1e-16 of its mass.
+
+    Args:
+        problem: queries, keys and values.
+        all_keys_up_to: number of pairs up to which the rows that are not done after the first visit take all
+            keys instead, which gathers none; not if `linear`.
     """
     problem = problem.doubled()
     keys, device = len(problem.keys), problem.keys.device
@@ -75,6 +83,9 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
     result, tops = problem.empty(), torch.empty_like(query)
     active, size = torch.arange(len(query), device=device), START
     while len(active):
+        if size > START and not problem.linear and len(active) * keys <= all_keys_up_to:
+            result[active], tops[active] = far_moments(problem.rows(active))
+            break
         steps = torch.arange(-size, size, device=device)
         waiting = []
         for start in range(0, len(active), rows := max(at_once(device) // (8 * size), 1)):
