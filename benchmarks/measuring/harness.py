@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from benchmarks.measuring.machine import Others, Stopwatch, extra_peak, own_seconds
+from benchmarks.measuring.relative_error import relative_error
 
 Work = Callable[[], Sequence[Tensor]]
 Say = Callable[[str], None]
@@ -237,20 +238,6 @@ def _first_line(error: Exception) -> str:
 
 def _plain(one: Tensor) -> Tensor:
     return one.detach().to("cpu", torch.float64)
-
-
-def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest `max |a - b| / max |b|` over the tensors; infinite if a value is not finite."""
-    if len(found) != len(expected):
-        raise ValueError(f"a method gives {len(found)} results, the reference {len(expected)}")
-    worst = 0.0
-    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
-        if a.shape != b.shape:
-            raise ValueError(f"result {number}: shape {tuple(a.shape)}, the reference has {tuple(b.shape)}")
-        if b.numel():
-            error = float((a.double() - b.double()).abs().max() / (b.double().abs().max() or 1.0))
-            worst = max(worst, error if math.isfinite(error) else math.inf)
-    return worst
 
 
 def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:

@@ -19,10 +19,11 @@ from benchmarks import __main__ as command
 from benchmarks import topic_run
 from benchmarks.measuring import harness, machine, report
 from benchmarks.measuring.growth import Limits, foretell, grow
-from benchmarks.measuring.harness import Comparison, Growth, Method, Row, measure, relative_error
+from benchmarks.measuring.harness import Comparison, Growth, Method, Row, measure
 from benchmarks.measuring.machine import ceiling, extra_peak, own_seconds
 from benchmarks.measuring.own_process import OwnProcess
 from benchmarks.measuring.picture import draw_growth
+from benchmarks.measuring.relative_error import relative_error
 from benchmarks.topics import load, topics
 
 CPU = torch.device("cpu")
