@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from attention_lab import recording, replace_attention
-from attention_lab.attention import Additive, Attention, Mechanism, ScaledDot, multihead
+from attention_lab.attention import Additive, Attention, Mechanism, ScaledDot
+from attention_lab.attention.fast import grouped
 from attention_lab.attention.replacing.attend import attend
 
 SAME = Mechanism(ScaledDot)
@@ -85,7 +86,7 @@ def test_a_step_of_generating_copies_no_keys_for_the_heads_that_share_them(
     with recording(module) as weights:
         recorded, _ = attend(module, query, key, value, mask)
     assert weights["mechanism"].shape == (2, 8, 1, 7)
-    monkeypatch.setattr(multihead, "with_heads", None)
+    monkeypatch.setattr(grouped, "with_heads", None)
     context, _ = attend(module, query, key, value, mask)
     assert torch.equal(context, recorded)
     torch.testing.assert_close(context, expected)

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.attention import Attention
+from attention_lab.attention.fast.grouped import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.masks import causal_mask, mask_and_bias
-from attention_lab.attention.multihead import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
 from attention_lab.attention.replacing.calls import PART

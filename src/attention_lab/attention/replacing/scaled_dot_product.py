@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.multihead import grouped_attention, remember_groups
+from attention_lab.attention.fast.grouped import grouped_attention, remember_groups
 from attention_lab.attention.recording.fused import plain_mask
 from attention_lab.attention.recording.site import numbers_of_heads
 from attention_lab.attention.replacing.attend import (
