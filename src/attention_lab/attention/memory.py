@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.attention.fast.growing import append_rows
 from attention_lab.attention.masks import (
     broadcast,
     causal_mask,
@@ -72,6 +73,8 @@ class Memory(NamedTuple):
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked.
 
+        Without gradients, a sequence of calls takes linear time: see `fast.growing`.
+
         Raises:
             TypeError: `more` is not a memory.
             ValueError: one of them has a mask or is causal and the other is not, or they differ in more than
@@ -92,7 +95,7 @@ class Memory(NamedTuple):
                         f"memories must agree in all but the number of keys: got {name} {list(one.shape)} "
                         f"and {list(other.shape)}"
                     )
-        keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
+        keys, value = append_rows((self.keys, self.value), (more.keys, more.value))
         return Memory(keys, value, None, self.causal)
 
 

@@ -1,0 +1,80 @@
+"""Keys and values that grow step by step, with spare room behind them: a step copies only what is new.
+
+`torch.cat` would copy all of them in every step of decoding, into memory that the system has to provide anew:
+from some hundred keys on, that takes longer than attending to them.
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.torch_state import has_values, in_forward_mode, in_torch_func
+
+LEAST = 64
+"""The fewest rows of spare room; behind more than twice as many, there is room for half as many again."""
+_CLAIM = Lock()
+
+
+class _Room:
+    """Buffers of which the first `used` rows are in use."""
+
+    def __init__(self, buffers: Sequence[Tensor], used: int) -> None:
+        self.buffers = buffers
+        self.used = used
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """The copy of a tensor, which has no room behind it."""
+        return type(None), ()
+
+    def claim(self, rows: int, more: int) -> bool:
+        """Whether `more` rows may be written behind the first `rows`: only once, by one thread."""
+        with _CLAIM:
+            if self.used != rows or rows + more > self.buffers[0].shape[-2]:
+                return False
+            self.used += more
+            return True
+
+
+def append_rows(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tensor]:
+    """`torch.cat([x, y], -2)` for each tensor `x` and its `y`.
+
+    No value of `tensors` changes, but the results may share their memory: they are written behind the last
+    row. That happens once; if other rows were appended before, `tensors` are copied.
+
+    Args:
+        tensors: `[..., n, f]`, such as keys and values; what an earlier call returned has room behind it.
+        more: `[..., m, f]`.
+    """
+    if not _may_grow(tensors, more):
+        return [torch.cat(pair, -2) for pair in zip(tensors, more, strict=True)]
+    old, new = tensors[0].shape[-2], more[0].shape[-2]
+    room = _room_behind(tensors)
+    if room is None or not room.claim(old, new):
+        capacity = old + new + max(LEAST, old // 2)
+        room = _Room([x.new_empty(*x.shape[:-2], capacity, x.shape[-1]) for x in tensors], old + new)
+        for buffer, x in zip(room.buffers, tensors, strict=True):
+            buffer[..., :old, :] = x
+    grown = []
+    for buffer, x in zip(room.buffers, more, strict=True):
+        buffer.data[..., old : old + new, :] = x  # not a change of what autograd has saved
+        grown.append(buffer[..., : old + new, :])
+        grown[-1]._room = room  # type: ignore[attr-defined]
+    return grown
+
+
+def _may_grow(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> bool:
+    """Whether rows may be written to, which autograd, compiled code and transforms could not follow."""
+    if torch.is_grad_enabled() or not has_values(tensors[0]) or in_torch_func() or in_forward_mode():
+        return False
+    return all(x.dtype == y.dtype and x.device == y.device for x, y in zip(tensors, more, strict=True))
+
+
+def _room_behind(tensors: Sequence[Tensor]) -> _Room | None:
+    """The room behind tensors that an earlier call returned, if it may be written to."""
+    room: _Room | None = getattr(tensors[0], "_room", None)
+    if room is None or any(getattr(x, "_room", None) is not room for x in tensors):
+        return None
+    # outside of inference mode, nothing may be written to tensors made in it
+    return None if room.buffers[0].is_inference() and not torch.is_inference_mode_enabled() else room
