@@ -128,7 +128,7 @@ def test_arguments_are_tensors() -> None:
 def test_queries_attend_to_a_memory() -> None:
     message = r"^attend\(query, memory\) takes the memory that remember\(...\) returns, not a Tensor$"
     with pytest.raises(TypeError, match=message):
-        checked_memory("attend", KEYS)
+        checked_memory("attend(query, memory)", KEYS)
 
 
 def test_a_module_that_has_been_changed_is_not_copied() -> None:

@@ -222,7 +222,7 @@ def checked_memory(call: str, memory: object) -> Memory:
     """The memory. Raises TypeError if it does not come from `remember`."""
     if not isinstance(memory, Memory):
         given = kind_of(memory)
-        raise TypeError(f"{call}(query, memory) takes the memory that remember(...) returns, not {given}")
+        raise TypeError(f"{call} takes the memory that remember(...) returns, not {given}")
     return memory
 
 
@@ -235,7 +235,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
         LabError: the offset is not a whole number.
     """
     check_tensors("attention", query=query)
-    memory = checked_memory("attention", memory)
+    memory = checked_memory("attention(query, memory)", memory)
     if bias is not None and not (isinstance(bias, Tensor) and bias.is_floating_point()):
         given = str(bias.dtype) if isinstance(bias, Tensor) else type(bias).__name__
         raise TypeError(

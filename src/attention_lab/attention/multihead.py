@@ -128,12 +128,42 @@ class MultiHead(nn.Module):
             LabError: the offset is not a whole number of at least 0.
         """
         check_sequences(query, self.size)
-        memory = checked_memory("attend", memory)
+        memory = checked_memory("attend(query, memory)", memory)
         check_count("offset", offset, least=0)
         self._check_heads(memory.value)
         (heads,) = self._split(self._projected(query, slice(self.size)), self.heads)
         output: Tensor = self.output(self._attend(heads, memory, offset))
         return output
+
+    def step(
+        self, x: Float[Tensor, "B n d"], memory: Memory | None = None
+    ) -> tuple[Float[Tensor, "B n d"], Memory]:
+        """Causal self-attention of a sequence that is read step by step, one or more positions at a time.
+
+        The outputs of all steps equal those of `forward(..., causal=True)`, however a sequence is split.
+        For example, to read a prompt and then one more position:
+
+            output, memory = layer.step(prompt)
+            output, memory = layer.step(next_position, memory)
+
+        Args:
+            x: the next n positions.
+            memory: of the positions before, from the last step; None in the first one.
+
+        Returns:
+            The outputs for these positions, and the memory that includes them.
+
+        Raises:
+            TypeError: `x` is not a tensor, or the memory does not come from a step.
+            ValueError: the sequences have the wrong shape, or the memory is of other heads or has a mask.
+        """
+        check_sequences(x, self.size)
+        offset = 0 if memory is None else checked_memory("step(x, memory)", memory).value.shape[-2]
+        query, key, value = self._split_all(self.project(x))
+        more = self._remember(key, value, None, True, offset)
+        memory = more if memory is None else memory.extend(more)
+        output: Tensor = self.output(self._attend(query, memory, offset))
+        return output, memory
 
     def _check_heads(self, value: Tensor) -> None:
         """Raise ValueError if values are not those of heads like these: others may still broadcast."""

@@ -23,10 +23,11 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
         """`x` with elements dropped in training, unchanged in evaluation."""
+        if not self.training:
+            return x
         kept = STEPS - round(self.p * STEPS)
         if (
-            not self.training
-            or kept in (0, STEPS)
+            kept in (0, STEPS)
             or self.inplace
             or x.device.type != "cpu"
             or torch.compiler.is_compiling()  # the compiler fuses dropout anyway

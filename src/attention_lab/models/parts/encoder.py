@@ -55,14 +55,9 @@ class EncoderLayer(nn.Module):
         attended = self.attention(self.attention_norm.before(x), mask, packing=packing, causal=causal)
         return self._feed_forward(self.attention_norm.add(x, self.dropout(attended)))
 
-    def step(
-        self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
-    ) -> tuple[Float[Tensor, "B n d"], Memory]:
-        """The output for n more positions from `offset` on, and the memory that includes them."""
-        entering = self.attention_norm.before(x)
-        more = self.attention.remember(entering, causal=True, offset=offset)
-        memory = more if memory is None else memory.extend(more)
-        attended = self.attention.attend(entering, memory, offset=offset)
+    def step(self, x: Float[Tensor, "B n d"], memory: Memory | None) -> tuple[Float[Tensor, "B n d"], Memory]:
+        """The output for n more positions, and the memory that includes them."""
+        attended, memory = self.attention.step(self.attention_norm.before(x), memory)
         return self._feed_forward(self.attention_norm.add(x, self.dropout(attended))), memory
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -146,7 +141,7 @@ class Encoder(nn.Module):
         memories = []
         for layer, memory in zip(self.layers, before, strict=True):
             assert isinstance(layer, EncoderLayer)
-            x, memory = layer.step(x, memory, offset)
+            x, memory = layer.step(x, memory)
             memories.append(memory)
         return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
 

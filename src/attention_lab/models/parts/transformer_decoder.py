@@ -51,10 +51,8 @@ class DecoderLayer(nn.Module):
         self, x: Float[Tensor, "B n d"], source: Memory, cache: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
         """The output for n more positions from `offset` on, and the memory that includes them."""
-        entering = self.self_norm.before(x)
-        more = self.self.remember(entering, causal=True, offset=offset)
-        cache = more if cache is None else cache.extend(more)
-        x = self.self_norm.add(x, self.dropout(self.self.attend(entering, cache, offset=offset)))
+        attended, cache = self.self.step(self.self_norm.before(x), cache)
+        x = self.self_norm.add(x, self.dropout(attended))
         context = self.cross.attend(self.cross_norm.before(x), source, offset=offset)
         x = self.cross_norm.add(x, self.dropout(context))
         output = self.feedforward(self.feedforward_norm.before(x))
