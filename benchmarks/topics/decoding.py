@@ -1,4 +1,4 @@
-"""A step of decoding with heads that share keys and values, beside torch's kernel."""
+"""Decoding beside torch's kernel: a step of heads that share keys and values, and a whole sequence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,7 +13,9 @@ from benchmarks.measuring.harness import Comparison, Method, Work
 SIZE, HEADS = 512, 8
 BATCH, LENGTH = 4, 4096
 GPU_BATCH = 64
+STEPS = 512
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+Step = Callable[[Tensor], Tensor]
 
 
 def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
@@ -35,6 +37,96 @@ def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
             reference=partial(_exact, layer, query, memory),
             work=(batch, "tokens/s"),
         )
+    yield _sequence(batch, 3 if quick else STEPS, device, dtype)
+
+
+def _sequence(batch: int, steps: int, device: torch.device, dtype: torch.dtype) -> Comparison:
+    """A sequence that a layer reads one position at a time, as in generating."""
+    layer, _, _ = _prepared(HEADS, batch, 1, device, dtype)
+    x = torch.randn(batch, steps, SIZE, device=device, dtype=dtype)
+
+    def by_steps(start: Callable[[], Step]) -> Work:
+        @torch.no_grad()
+        def work() -> Sequence[Tensor]:
+            step = start()
+            return [torch.cat([step(one) for one in torch.split(x, 1, 1)], 1)]
+
+        return work
+
+    def exact() -> Sequence[Tensor]:
+        double = MultiHead(Mechanism(ScaledDot), SIZE, HEADS)
+        double.load_state_dict(layer.state_dict())
+        return [double.double()(x.cpu().double(), causal=True).detach()]
+
+    return Comparison(
+        f"{batch} sequences of {steps:,}, one position at a time, {HEADS} heads",
+        [
+            Method("torch, all keys copied in each step", partial(by_steps, lambda: _Appended(layer))),
+            Method("torch, a buffer for all keys", partial(by_steps, lambda: _Buffered(layer, batch, steps))),
+            Method("ours", partial(by_steps, lambda: _Stepped(layer))),
+        ],
+        reference=exact,
+        note="The buffer is as long as the sequence, which has to be known before.",
+        work=(batch * steps, "tokens/s"),
+    )
+
+
+class _Stepped:
+    """Our layer and its memory."""
+
+    def __init__(self, layer: MultiHead) -> None:
+        self.layer = layer
+        self.memory: Memory | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The output for one more position."""
+        output, self.memory = self.layer.step(x, self.memory)
+        return output
+
+
+class _Appended:
+    """The same by torch's functions; keys and values are concatenated."""
+
+    def __init__(self, layer: MultiHead) -> None:
+        self.layer = layer
+        self.cache: list[Tensor] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The output for one more position."""
+        query, *more = _heads_of(self.layer, x)
+        if self.cache is not None:
+            more = [torch.cat(pair, 2) for pair in zip(self.cache, more, strict=True)]
+        self.cache = more
+        return _output_of(self.layer, query, *self.cache)
+
+
+class _Buffered:
+    """The same, with keys and values in buffers of the final length."""
+
+    def __init__(self, layer: MultiHead, batch: int, steps: int) -> None:
+        like = layer.output.weight
+        self.layer, self.used = layer, 0
+        self.buffers = [like.new_empty(batch, HEADS, steps, SIZE // HEADS) for _ in range(2)]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The output for one more position."""
+        query, *more = _heads_of(self.layer, x)
+        for buffer, new in zip(self.buffers, more, strict=True):
+            buffer[:, :, self.used : self.used + 1] = new
+        self.used += 1
+        return _output_of(self.layer, query, *[buffer[:, :, : self.used] for buffer in self.buffers])
+
+
+def _heads_of(layer: MultiHead, x: Tensor) -> list[Tensor]:
+    """The heads of queries, keys and values, `[B, H, 1, d]`."""
+    projected = F.linear(x, layer.project.weight, layer.project.bias)
+    return [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in projected.chunk(3, -1)]  # type: ignore[no-untyped-call]
+
+
+def _output_of(layer: MultiHead, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    context = F.scaled_dot_product_attention(query, key, value)
+    output: Tensor = layer.output(context.transpose(1, 2).flatten(-2))
+    return output
 
 
 def _prepared(
