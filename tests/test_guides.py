@@ -149,8 +149,9 @@ def test_a_copy_of_torchs_layer() -> None:
 
 def test_generating_step_by_step() -> None:
     layer = MultiHead(Mechanism(ScaledDot), size=64, heads=8)
-    found = _defined("library.md", "memory.extend", torch=torch, layer=layer)
-    assert torch.allclose(found["y"], layer(found["x"], causal=True)[:, -1:], atol=1e-5)
+    found = _defined("library.md", "layer.step", torch=torch, layer=layer)
+    x = torch.cat([found["prompt"], found["following"]], 1)
+    assert torch.allclose(found["y"], layer(x, causal=True)[:, -1:], atol=1e-5)
 
 
 def test_options_of_parts() -> None:
