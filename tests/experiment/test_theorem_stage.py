@@ -73,6 +73,23 @@ def test_columns_have_lines_between_them_where_the_names_of_columns_wrap(command
     assert max(map(len, table)) <= 120
 
 
+@pytest.mark.parametrize("terminal", [None, "80", "60"])
+def test_nothing_in_a_table_of_texts_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: str | None
+) -> None:
+    """As in early_information, whose cells are a mean and its interval."""
+    if terminal is not None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", terminal)
+    columns = ("symbols read after it", *(f"{how} 32, backwards" for how in ("attention", "last state") * 2))
+    rows = [("first 5 read", *("0.99 (0.96 to 1.00)",) * 4)]
+    _show(Finding("title", "claim", "source", columns, rows, "criterion", holds=True, figures=()), Path("a"))
+    shown = Text.from_ansi(capsys.readouterr().out).plain
+    assert "…" not in shown
+    assert shown.count("backwards") == shown.count("0.99 (0.96 to 1.00)") == 4
+    assert max(map(len, shown.splitlines())) <= 120
+
+
 @pytest.mark.long
 def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> None:
     run = command("experiment=conv_equivalence", *SMALL["conv_equivalence"], "theorem.sharpness=2")

@@ -70,13 +70,11 @@ def _show(finding: Finding, folder: Path) -> None:
         column.min_width = max(len(_text(cell)) for cell in cells)  # the names of columns wrap instead
         if isinstance(cells[0], int | float):
             column.justify = "right"
-        else:
-            column.no_wrap = True
     for row in finding.rows:
         table.add_row(*(escape(_text(cell)) for cell in row))
     if console.measure(table).minimum >= console.width:  # too wide for lines between the columns
         table.box, table.pad_edge, table.padding = None, False, (0, 1, 0, 0)
-    console.print(table)
+    console.print(table, crop=False)  # a narrower terminal breaks the lines
     for note in finding.notes:
         console.print(escape(note))
     console.print(f"[bold]holds: {'yes' if finding.holds else 'no'}[/bold]")
