@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention import Attention, Gumbel, Hard, ScaledDot, drawing
-from attention_lab.attention.gradient_estimators import bound, monte_carlo
+from attention_lab.attention.gradient_estimators import bound, marginal, monte_carlo
 from attention_lab.attention.pooling import entropy_of
 
 
@@ -39,11 +39,14 @@ class Problem:
     def exact(self, entropy: float = 0.0) -> Tensor:
         """The gradient of the bound plus `entropy` times the entropy, by enumeration."""
         query, weight = self._parameters(1)
-        attention = self._attention(Hard())
-        probability = attention.weights(query, attention.remember(self.keys)).squeeze(-2)
-        likelihood = self.log_likelihood(self.values, weight.unsqueeze(1))
+        probability, likelihood = self._enumerate(query, weight)
         objective = bound(probability, likelihood) + entropy * entropy_of(probability)
         return _flat(torch.autograd.grad(objective.sum(), (query, weight)))[0]
+
+    def likelihoods(self) -> tuple[float, float]:
+        """The bound and `log p(y)`, which it does not exceed (1502.03044, eq. 10), by enumeration."""
+        every = self._enumerate(*self._parameters(1))
+        return bound(*every).item(), marginal(*every).item()
 
     def by_score_function(self, repetitions: int, pooling: Hard) -> Tensor:
         """Estimates `[R, D]` from the samples of hard attention, as in its training (1502.03044, eq. 12)."""
@@ -67,6 +70,12 @@ class Problem:
         context = attention(query, attention.remember(self.keys, self.values)).squeeze(-2)
         likelihood = self.log_likelihood(context, weight)
         return _flat(torch.autograd.grad(likelihood.sum(), (query, weight)))
+
+    def _enumerate(self, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """`p(s)` and `log p(y | s)` `[1, K]` of all positions s."""
+        attention = self._attention(Hard())
+        probability = attention.weights(query, attention.remember(self.keys)).squeeze(-2)
+        return probability, self.log_likelihood(self.values, weight.unsqueeze(1))
 
     def _attention(self, pooling: nn.Module) -> Attention:
         return Attention(ScaledDot(self.size, self.size), pooling=pooling).train()
