@@ -1,6 +1,6 @@
 """Draw docs/efficiency.png and print its table: accuracy from finished sweeps, speed and memory measured now.
 
-    python train.py -m experiment=efficiency seed=1,2,3
+    python train.py -m experiment=efficiency seed=1,2
     python docs/efficiency.py logs/efficiency_*
 
 A sweep also measures the speed of its runs, but in wall-clock time, which is accurate only on an idle
