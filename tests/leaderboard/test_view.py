@@ -70,3 +70,21 @@ def test_the_wrong_view_of_a_sweep_is_blamed_on_its_file(
     done = command("stage=leaderboard", f"run={folder}")
     assert done.status == 1
     assert done.err.startswith(f"Error: multirun.yaml of the sweep: hydra.callbacks.comparison: {said}")
+
+
+def test_runs_too_short_to_measure_their_speed_are_compared_without_the_picture(
+    command: Command, tmp_path: Path
+) -> None:
+    """As in experiment=efficiency with few epochs: the sweep ended without a leaderboard."""
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    for path in folder.glob("*/metrics.json"):
+        measured = json.loads(path.read_text())
+        del measured["fit/steps_per_second"]
+        path.write_text(json.dumps(measured))
+    options = {"x": "fit/steps_per_second", "y": RATE, "group": "scoring", "size": "fit/peak_memory_mb"}
+    (folder / SWEEP).write_text(json.dumps({"hydra": {"callbacks": {"comparison": options}}}))
+    done = command("stage=leaderboard", f"run={folder}")
+    assert (done.status, done.err) == (0, "")
+    assert "Comparison: not drawn: no run was long enough to measure fit/steps_per_second" in done.out
+    assert len(read_table(folder / "leaderboard.csv")) == len(RATES)
+    assert not list(folder.glob("comparison*"))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,7 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
         LabError: `view` names a metric that no run has.
     """
     done = [job for job in jobs if job.error is None]
+    view = _measured(done, view)
     _check(done, view)
     distinct = [*varied_options(jobs), SEED]
     failed = [
@@ -123,12 +124,15 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
         return found
     title = view.title or count(found.sections)
     print_leaderboard(view.title, found.sections)
-    pictures = _draw(folder, found.sections, found.done, view, title, kind)
+    drawn = _measured(found.done, view)
+    pictures = _draw(folder, found.sections, found.done, drawn, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
     paths = [("Leaderboard", f"{NAME}.{{csv,md,{kind}}}"), *(("Comparison", name) for name in pictures[1:])]
     for name, path in paths:
         print(console_message(name, f"{short_path(folder)}/{path}"), flush=True)
+    if drawn != view:
+        print(console_message("Comparison", f"not drawn: no run was long enough to measure {view.x}"))
     return found
 
 
@@ -178,6 +182,11 @@ def _metrics(jobs: Sequence[Job], view: View) -> list[str]:
 
 def _known(jobs: Sequence[Job]) -> list[str]:
     return sorted({name for job in jobs for name in job.metrics})
+
+
+def _measured(jobs: Sequence[Job], view: View) -> View:
+    """The view, without an x axis that no run was long enough to measure."""
+    return replace(view, x=None) if view.x in COSTS and view.x not in _known(jobs) else view
 
 
 def _check(jobs: Sequence[Job], view: View) -> None:
