@@ -1,7 +1,9 @@
 """train.log contains the console's output, with times, versions and options."""
 
+import errno
 import io
 import logging
+import os
 import re
 import sys
 from importlib import resources
@@ -12,7 +14,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.console_log import LOGGER, logged_console
+from attention_lab.commandline.console_log import LOGGER, LogFile, logged_console
 
 CONF = Path(__file__).parents[2] / "conf"
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
@@ -77,3 +79,19 @@ def test_another_choice_of_logging_replaces_ours(choice: str) -> None:
     for group in ("job_logging", "hydra_logging"):
         file = resources.files("hydra.conf") / "hydra" / group / f"{choice}.yaml"
         assert chosen[group] == OmegaConf.create(file.read_text())
+
+
+class _Full(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_log_on_a_full_disk_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The run ends with one line about the results, which the disk has no room for, either."""
+    log, handler = logging.Logger("full"), LogFile(tmp_path / "train.log", delay=True)
+    log.addHandler(handler)
+    handler.setStream(_Full())  # type: ignore[arg-type]
+    log.info("a line")
+    assert capfd.readouterr().err == ""
+    log.info("%d", "no number")  # in code of the user's own
+    assert "TypeError" in capfd.readouterr().err

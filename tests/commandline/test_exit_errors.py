@@ -1,7 +1,13 @@
-"""What Hydra rejects is reported in one line, too."""
+"""What Hydra rejects, or cannot write, is reported in one line, too."""
+
+import errno
+import os
+from pathlib import Path
 
 import pytest
+from hydra.core import utils
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
 
 @pytest.mark.long
@@ -39,3 +45,29 @@ def test_the_message_about_a_file_goes_on_after_a_line_feed_in_its_name(command)
     done = command("stage=test", "ckpt_path='no\nsuch.ckpt'")
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("Error: ckpt_path=no such.ckpt: no such file")
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_a_file_in_place_of_the_folder_of_a_trial(kind: str, command, tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "search" / "s" / "trial_0"
+    path.parent.mkdir(parents=True)
+    path.write_text("") if kind == "file" else path.symlink_to("nothing")
+    done = command("sweep=optuna", "model=nw", "sweep.trials=1", "sweep.study=s")
+    assert (done.status, done.err) == (
+        1, "Error: logs/search/s/trial_0 should be a folder: remove the file there\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [[], ["-m", "seed=1,2"], ["sweep=optuna", "sweep.trials=1"]])
+def test_a_full_disk(options: list[str], command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without the file, as when it is written
+
+    monkeypatch.setattr(utils, "_save_config", full)
+    done = command("model=nw", *options)
+    message = (
+        "Error: cannot write the run's folder: No space left on device; free some space and continue with "
+    )
+    assert done.status == 1 and len(done.err.splitlines()) == 1 and done.err.startswith(message)
+    monkeypatch.setattr(OmegaConf, "save", full)  # multirun.yaml of a sweep
+    assert command("model=nw", *options).err.startswith(message)

@@ -129,6 +129,18 @@ def test_a_file_in_place_of_the_folder_itself(kind: str, tmp_path: Path) -> None
         FolderCheck().on_run_start(OmegaConf.create(config))
 
 
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_a_file_in_place_of_the_folder_of_a_job_is_named_before_the_first_job(
+    kind: str, command: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep" / "1_seed-2"
+    path.parent.mkdir()
+    path.write_text("") if kind == "file" else path.symlink_to("nothing")
+    done = command("-m", "model=nw", "seed=1,2", "resume=auto", folder=path.parent)
+    assert (done.status, done.err) == (1, f"Error: {path} is not a folder: remove it\n")
+    assert not done.out and list(path.parent.iterdir()) == [path]
+
+
 def test_other_links_do_not_stop_a_new_run(tmp_path: Path) -> None:
     for name in ("data", "notes"):
         (tmp_path / name).symlink_to("/dev")

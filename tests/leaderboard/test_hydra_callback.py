@@ -10,10 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from folders import RATE, make_run
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 from scipy import stats
 
+from attention_lab.errors import LabError
 from attention_lab.leaderboard.failures import Failure, describe_failures
+from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 from attention_lab.leaderboard.plots import axes_panel
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
@@ -254,3 +258,14 @@ def test_pictures_can_be_left_out(command) -> None:
     assert done.status == 0
     assert not (done.folder / "attention").exists()
     assert command("model=nw", "pictures=-1").err == "Error: pictures=-1: choose 0 or more\n"
+
+
+def test_a_job_whose_failure_cannot_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a full disk: Hydra would print a warning, and the line of the job would have no end."""
+    (tmp_path / "file").touch()
+    runtime = {"output_dir": str(tmp_path / "file" / "job")}
+    config = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "runtime": runtime}})
+    job = JobReturn(status=JobStatus.FAILED)
+    job.return_value = LabError("wrong")
+    LeaderboardCallback().on_job_end(config, job)
+    assert "failed: cannot write " in capsys.readouterr().out

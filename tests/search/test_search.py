@@ -262,11 +262,12 @@ def test_a_damaged_storage(command, tmp_path: Path) -> None:
     assert "study.db" in line and "not a database" in line
 
 
-def test_a_database_that_refuses_changes_is_named_in_one_line(command, tmp_path: Path) -> None:
-    """Its triggers may only refuse a change, but with any message."""
+@pytest.mark.parametrize("change", ["INSERT ON trials", "UPDATE ON trials"])
+def test_a_database_that_refuses_changes_is_named_in_one_line(change: str, command, tmp_path: Path) -> None:
+    """Its triggers may only refuse a change, but with any message. Optuna hides that of the last one."""
     connect(storage_url(str(tmp_path / "study.db"), tmp_path))
     trigger = (
-        "CREATE TRIGGER t BEFORE INSERT ON trials FOR EACH ROW WHEN 1 = 1 "
+        f"CREATE TRIGGER t BEFORE {change} FOR EACH ROW WHEN 1 = 1 "
         "BEGIN SELECT RAISE ( ABORT , 'no\x1b[2J' ) ; END"
     )
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:

@@ -48,6 +48,15 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
         sys.stdout, sys.stderr = streams
 
 
+class LogFile(logging.FileHandler):
+    """The file of the log. If it cannot be written, whatever writes the run's results reports why, once."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the name is logging's
+        """Print the traceback of an error in a message, but not of one in writing it."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+
 class _Logged:
     """A stream that logs each line when it is complete, without colours and progress bars."""
 

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.writing import failed_write
 
 
 @contextmanager
@@ -56,6 +57,18 @@ def shorten_reports() -> None:
     report = utils.run_and_report
 
     def run_and_report(func: Any) -> Any:
-        return report(errors_in_one_line()(func))
+        return report(errors_in_one_line()(_written_by_hydra()(func)))
 
     utils.run_and_report = run_and_report
+
+
+@contextmanager
+def _written_by_hydra() -> Iterator[None]:
+    """Turn a failure to write the folder of a run, sweep or job, as on a full disk, into a LabError."""
+    try:
+        yield
+    except OSError as error:
+        failed = failed_write(error, "the run's folder")
+        if failed is None or os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        raise failed from None

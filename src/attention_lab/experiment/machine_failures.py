@@ -1,6 +1,5 @@
 """Report failures of the machine in one line: no memory, a full disk, no deterministic implementation."""
 
-import errno
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +9,9 @@ from typing import Any
 
 from attention_lab.console_text import one_line
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, is_out_of_memory
-from attention_lab.files.writing import cannot_write
+from attention_lab.files.writing import failed_write
 
 _REFUSED = " does not have a deterministic implementation"  # PyTorch's words, after the operation's name
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
-_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)  # a file in place of a folder, in a run's folder from others
 
 
 @contextmanager
@@ -55,13 +52,10 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
             raise
         raise LabError(_memory(config, str(error))) from None
     except OSError as error:  # may also come from the thread that writes a log file
-        if error.errno in _IN_THE_WAY and error.filename:
-            raise LabError(f"{error.filename} should be a folder: remove the file there") from None
-        if error.errno not in _UNWRITABLE:
+        failed = failed_write(error, folder)
+        if failed is None:
             raise
-        if error.filename in ("<stdout>", "<stderr>"):
-            raise LabError(f"cannot write to {error.filename.strip('<>')}: {error.strerror}") from None
-        raise cannot_write(error.filename or folder, error) from None
+        raise failed from None
     finally:
         threading.excepthook = hook
 

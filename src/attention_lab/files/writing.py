@@ -12,6 +12,8 @@ from attention_lab.errors import LabError
 PART = ".part"
 """Suffix of a file that is being written."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNWRITABLE = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)  # a file in place of a folder, in a run's folder from others
 
 
 def write_atomically(path: Path, content: str | bytes | memoryview, previous: Path | None = None) -> None:
@@ -113,3 +115,14 @@ def cannot_write(path: Path | str, error: OSError) -> LabError:
         resume = "continue with resume=<the run's folder>"
         advice = f"{first} {resume}, or choose another folder with hydra.run.dir=..."
     return LabError(f"cannot write {path}: {error.strerror or error}; {advice}")
+
+
+def failed_write(error: OSError, folder: Path | str) -> LabError | None:
+    """The error for anything that other code failed to write in a folder; None for other errors."""
+    if error.errno in _IN_THE_WAY and error.filename:
+        return LabError(f"{error.filename} should be a folder: remove the file there")
+    if error.errno not in _UNWRITABLE:
+        return None
+    if error.filename in ("<stdout>", "<stderr>"):
+        return LabError(f"cannot write to {error.filename.strip('<>')}: {error.strerror}")
+    return cannot_write(error.filename or folder, error)

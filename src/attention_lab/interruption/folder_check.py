@@ -52,7 +52,7 @@ class FolderCheck(Callback):
 
     @errors_in_one_line()
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the folder of a sweep or search that continues, or the jobs' folders of a new sweep."""
+        """Check the folder of a sweep or search, and those of a sweep's jobs."""
         try:
             folder = Path(config.hydra.sweep.dir)
         except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
@@ -62,8 +62,9 @@ class FolderCheck(Callback):
         _check_repeatable(config, "sweep")
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             check_links(folder, MOST_FILES * MOST_JOBS)
-        elif is_rank_zero() and matches_in(folder, "*"):
+        else:
             check_links(folder, names=OPENED)
+        if is_rank_zero() and matches_in(folder, "*"):
             for job, trains in _new_jobs(config):
                 _check_job(job, folder)
                 if trains:

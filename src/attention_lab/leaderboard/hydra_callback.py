@@ -91,10 +91,14 @@ class LeaderboardCallback(Callback):
                 # A sweeper stops at an exception, but accepts NaN as the result of one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
             # If the job's own process wrote a reason, that one is more informative.
+            result = "failed"
             if not read_failure(folder):
-                record_failure(folder, error, _error_line(error))
+                try:
+                    record_failure(folder, error, _error_line(error))
+                except LabError as unwritable:  # Hydra would only print it as a warning
+                    result = f"failed: {unwritable}"
             if in_sweep:
-                self.end_line("failed")
+                self.end_line(result)
         elif in_sweep:
             job = read_job(folder)
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]

@@ -18,6 +18,7 @@ from attention_lab.files.databases import PATIENCE, check_study
 
 GRACE = 6
 """Number of heartbeats that a process may miss before it counts as killed."""
+_REFUSED = (SQLAlchemyError, optuna.exceptions.StorageInternalError)
 
 
 def storage_url(storage: object, folder: Path) -> str:
@@ -56,8 +57,12 @@ def blame_database(url: str) -> Iterator[None]:
     """Turn an error of the database at a URL, whose triggers may refuse any change, into a LabError."""
     try:
         yield
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-        reason = printable(first_line(error.__cause__ or error), 200)
+    except (*_REFUSED, AssertionError) as error:
+        # Optuna asserts that it could record the result of a trial.
+        refused = error.__context__ if isinstance(error, AssertionError) else error
+        if not isinstance(refused, _REFUSED):
+            raise
+        reason = printable(first_line(refused.__cause__ or refused), 200)
         raise LabError(f"sweep.storage={make_url(url)!r}: {reason}") from None
 
 
