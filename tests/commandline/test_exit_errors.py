@@ -23,6 +23,8 @@ from omegaconf import OmegaConf
         ("~task.beam_size=3", "Could not delete from config. The value of 'task.beam_size' is 1 and not 3."),
         ("hydra/sweeper=nosuch", "In 'hydra/config': Could not find 'hydra/sweeper/nosuch' Available"),
         ("-m model=multihead,nw task.n_best=2", "there is no option task.n_best with some of the choices of"),
+        ("hydra.run.dri=x", "there is no option hydra.run.dri"),
+        ("sweep=optuna hydra.sweeper.n_trials=3", "there is no option hydra.sweeper.n_trials; did you mean "),
         ("sweep=optuna sweep.sampler.seed=x", "in call to target 'optuna.samplers._tpe.sampler.TPESampler'"),
         ("sweep=optuna hydra.sweep.dir=${oc.decode:null}", "hydra.sweep.dir: While dereferencing "),
         ("-m hydra.sweeper.max_batch_size=${run_name:}", "hydra.sweeper.max_batch_size: While deref"),
@@ -33,6 +35,20 @@ def test_an_error_of_hydra(arguments: str, message: str, command) -> None:
     assert done.status == 1
     (line,) = done.err.splitlines()
     assert line.startswith(f"Error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("hydra.sweeper.n_trials=3", "sweep.trials"),
+        ("hydra.sweeper.study_name=s", "sweep.study"),
+        ("hydra/sweeper=optuna", "sweep=optuna"),
+        ("hydra/sweeper/sampler=random", "sweep/sampler"),
+    ],
+)
+def test_the_names_of_hydras_optuna_sweeper(given: str, meant: str, command) -> None:
+    done = command(given)
+    assert done.status == 1 and done.err.count("\n") == 1 and f"did you mean {meant}" in done.err
 
 
 def test_a_complete_stack_trace_can_be_asked_for(command, monkeypatch: pytest.MonkeyPatch) -> None:

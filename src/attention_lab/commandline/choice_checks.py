@@ -98,10 +98,13 @@ def _check_run_folder(argument: str) -> None:
 
 
 def _check_hydras_choice(argument: str) -> None:
-    """Raise LabError for a choice from one of Hydra's own groups that is not a name, such as null."""
+    """Raise LabError for a choice from one of Hydra's groups that has another name here, or is no name."""
     if not argument.startswith("hydra/"):
         return
-    for value in listed_values(parse_override(argument)):
+    override = parse_override(argument)
+    for value in listed_values(override):
+        if meant := meant_by(override.key_or_group, str(value)):
+            raise LabError(f"{argument}: did you mean {meant}?")
         if not isinstance(value, str | list):
             raise LabError(f"{argument}: give the name of a choice, not {as_text(value)}")
 

@@ -12,6 +12,7 @@ from hydra._internal import utils
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_lab.commandline.other_names import OPTIONS
 from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.writing import failed_write
@@ -39,9 +40,14 @@ def reason_of(error: Exception) -> str:
         return " ".join(str(error).splitlines())  # a line feed in it is part of a name
     if isinstance(error, HydraException):
         if override := re.match(r"Could not override '([^']+)'", str(error)):
+            key = override[1]
+            if key.startswith("hydra"):
+                return f"there is no option {key}" + (
+                    f"; did you mean {OPTIONS[key]}?" if key in OPTIONS else ""
+                )
             # Only the first choice is known when options are checked; see `option_checks`.
             return (
-                f"there is no option {override[1]} with some of the choices of this sweep: leave it out, or "
+                f"there is no option {key} with some of the choices of this sweep: leave it out, or "
                 "sweep only choices that have it"
             )
         if error.__cause__ is None:

@@ -42,6 +42,7 @@ CHOICES = {
         "generate": "stage=predict",
         "translate": "stage=predict",
     },
+    "hydra/sweeper": {"optuna": "sweep=optuna"},
 }
 """By group or option, then by another name of one of its choices: what to write instead."""
 OPTIONS = {
@@ -75,6 +76,10 @@ OPTIONS = {
     "log_dir": "hydra.run.dir",
     "logdir": "hydra.run.dir",
     "file": "data.file",
+    "hydra.sweeper.n_trials": "sweep.trials",
+    "hydra.sweeper.study_name": "sweep.study",
+    "hydra.sweeper.storage": "sweep.storage",
+    "hydra/sweeper/sampler": "sweep/sampler",
 }
 """By another name of an option: what to write instead."""
 OWN_FILES = {
