@@ -54,7 +54,7 @@ def test_the_name_is_only_the_stage_if_the_run_is_unknown(tmp_path: Path) -> Non
         ("data.size=[10,20],optimizer.lr=1e-3", "7_data.size-10_20-_optimizer.lr-1e-3"),
         ("data.file=my data/é.tsv,+model.x={a:1,b:=2}", "7_data.file-my-data-.tsv_-model.x-a-1_b-2"),
         ("run='a b; rm -rf $HOME'", "7_run-a-b-rm-rf-HOME"),
-        ("", "7_"),
+        ("", "7_default"),
         ("data.file=" + "long" * 100, "7_data.file-" + "long" * 27 + "lo"),
     ],
 )

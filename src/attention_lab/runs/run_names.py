@@ -46,10 +46,11 @@ def job_name(number: int, options: str) -> str:
 
     Args:
         number: the job's number, which makes the name unique.
-        options: the options that differ between jobs, as given by Hydra's `override_dirname`.
+        options: the options that differ between jobs, as given by Hydra's `override_dirname`; without any,
+            the job has the default options.
     """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", options.replace(",", "_"))[:_LONGEST_JOB]
-    return f"{number}_{plain.strip('-')}"
+    return f"{number}_{plain.strip('-') or 'default'}"
 
 
 def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
