@@ -163,6 +163,7 @@ TILES = """[...document.querySelectorAll('.sample figure')].map((figure) => {
   return [figure.querySelector('figcaption').textContent, lightness.indexOf(Math.min(...lightness))];
 })"""
 """The caption of each tile, and the cell of its 2 x 2 image that is darkest."""
+OVER_IMAGE = "document.body.innerText.includes('a column for each key, or the weights over the image.')"
 
 
 @pytest.mark.parametrize(
@@ -172,8 +173,17 @@ TILES = """[...document.querySelectorAll('.sample figure')].map((figure) => {
         (2, ["[CLS]", *"abcd"], [[1, 0, 0, 0, 0], [2, 3, 3, 3, 3]], [["head 1", 1], ["head 2", 2]]),
         (2, [*"abcd"], [[1, 1, 1, 0], [0, 3, 3, 2]], [["head 1", 1], ["head 2", 3]]),
         (2, ["pooled"], [[1], [2]], [["head 1", 1], ["head 2", 2]]),
+        (2, [*"abcd", "[DET]"], [[1, 0, 0, 0, 0], [2, 3, 3, 3, 3]], [["head 1", 1], ["head 2", 2]]),
+        (1, [*"axyz"], [[0, 3, 2, 1]], [["a", 0], ["x", 3], ["y", 2], ["z", 1]]),
     ],
-    ids=["symbols", "class token", "mean over the patches", "one query"],
+    ids=[
+        "symbols",
+        "class token",
+        "mean over the patches",
+        "one query",
+        "tokens after",
+        "a symbol like a patch",
+    ],
 )
 def test_attention_to_an_image_is_drawn_over_it(
     heads: int,
@@ -191,7 +201,15 @@ def test_attention_to_an_image_is_drawn_over_it(
     _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {0: record}}))
     browser.wait("document.querySelectorAll('.sample figure').length > 0")
     assert browser.run(TILES) == tiles
+    assert browser.run(OVER_IMAGE)
     assert not browser.complaints()
+
+
+def test_only_runs_on_images_are_said_to_have_weights_over_one(browser: Browser, tmp_path: Path) -> None:
+    _open(browser, tmp_path / "report.html", Run("a", records={"example 1/attention": {0: _record()}}))
+    browser.wait("document.querySelectorAll('.sample canvas').length === 1")
+    assert not browser.run(OVER_IMAGE)
+    assert browser.run("document.body.innerText.includes('a column for each key.')")
 
 
 def test_four_tiles_are_beside_each_other_in_little_room(browser: Browser, tmp_path: Path) -> None:

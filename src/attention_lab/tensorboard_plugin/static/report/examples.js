@@ -56,10 +56,10 @@ export function samples(page, source, theme) {
       make(runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...examples.slice(0, MOST_EXAMPLES).map(card(called))),
     ];
   });
-  return cards.length ? [make("p.quiet", { textContent: about(groups) }), ...cards] : [];
+  return cards.length ? [make("p.quiet", {}, ...about(groups)), ...cards] : [];
 }
 
-/** What the maps show, and what is left out. */
+/** What the maps show, and what is left out; a style sheet hides what is said of images where none is drawn. */
 function about(groups) {
   const of = groups.length > 1 ? " of each data set" : "";
   const left = groups.some(({ runs }) => runs.length > MOST_RUNS);
@@ -69,8 +69,8 @@ function about(groups) {
   const modules = groups.flatMap(({ examples }) => examples.flatMap(({ outputs }) => outputs.map(({ module }) => module)));
   const named = [...new Set(modules)].map((module) => visible(module, 60)).join(" and ");
   const what = named === "attention" ? "" : ` of ${named},`;
-  const form = "a row for each query and a column for each key, or the weights over the image";
-  return `Attention${what} at the last step: ${form}.${more}${first}`;
+  const form = `Attention${what} at the last step: a row for each query and a column for each key`;
+  return [form, make("span.over-image", { textContent: ", or the weights over the image" }), `.${more}${first}`];
 }
 
 /**

@@ -68,9 +68,11 @@ function tilesOf(record, heads) {
   return heads.flatMap((head) => queries.map((query) => ({ name: named(head, query), weights: record.row(head, query) })));
 }
 
-/** Whether the last queries are the keys, and any before them are other tokens, such as a class token. */
-const ofPatches = (record) =>
-  record.queries >= record.keys && record.query(record.queries - record.keys) === record.key(0);
+/** Whether every key is a query, and any other queries are tokens, such as a class token. */
+function ofPatches(record) {
+  const queries = new Set(Array.from({ length: record.queries }, (_, at) => record.query(at)));
+  return Array.from({ length: record.keys }, (_, at) => record.key(at)).every((key) => queries.has(key));
+}
 
 /** Whether all queries are patches: then no token tells what the model looks at, but their mean. */
 const averages = (record) => ofPatches(record) && record.queries === record.keys;
