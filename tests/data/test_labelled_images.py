@@ -39,6 +39,18 @@ def data_of(folder: Path, **options: Any) -> LabelledImages:
     return data
 
 
+def test_images_of_the_same_name_are_named_with_their_folders(folder: Path) -> None:
+    """If each class has a folder, its images may be numbered; in a single folder, the name is enough."""
+    places = [f"photos/{label}/{number}.png" for label in ("cat", "dog") for number in range(6)]
+    for number, place in enumerate(places):
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / "photos" / f"{number}.png").rename(folder / place)
+    lines = [f"{Path(place).parent.name}\t{place}\n" for place in places]
+    (folder / "mine.tsv").write_text("".join(lines))
+    names = [name for part in data_of(folder).splits for name in whole(part).texts]
+    assert sorted(names) == [place.removeprefix("photos/") for place in places]
+
+
 def test_each_patch_is_a_vector_of_its_pixels(folder: Path) -> None:
     data = data_of(folder)
     assert data.sizes == ClassificationSizes(2, 9, features=12, grid=(3, 3))

@@ -1,7 +1,7 @@
 """Data sets of labelled images: LabelledImages."""
 
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 
 import torch
@@ -45,6 +45,9 @@ class LabelledImages(ClassificationData):
         read = partial(read_square, size=self.files.image_size, colour=self.files.colour)
         found = iter(read_listed(((row.place, row.second) for row in chain(*rows)), read, "data.image_size"))
         images = rows.map(lambda split: list(islice(found, len(split))))
+        folders = [Path(row.second.strip()).parent.parts for row in chain(*rows)]
+        # The folders that all images are in say nothing about one of them.
+        shared = len([*takewhile(lambda level: len({*level}) == 1, zip(*folders, strict=False))])
         codec = given or self._make_codec(rows, images.train)
         self.codec, self.sizes = codec, codec.sizes
         pairs = Splits(*(list(zip(*pair, strict=True)) for pair in zip(rows, images, strict=True)))
@@ -57,7 +60,7 @@ class LabelledImages(ClassificationData):
                 with blame(row.place):
                     labels.append(codec.label(row.first.strip()))
                 patches.append(codec.patches(image))
-            names = [Path(row.second.strip()).name for row, _ in examples]
+            names = [str(Path(*Path(row.second.strip()).parts[shared:])) for row, _ in examples]
             empty = torch.zeros(0, codec.length, codec.features or 0)
             return ClassificationSplit(torch.stack(patches) if patches else empty, labels, names)
 
