@@ -34,6 +34,12 @@ def test_paths_lose_their_quotes() -> None:
     assert overrides.paths_given(given_, "resume") == ["a b", "c=d", "e"]
 
 
+@pytest.mark.parametrize("name", ['it\'s "x" ', "C:\\", "a\\'b"])
+def test_paths_in_quotes_are_read_as_hydra_reads_them(name: str) -> None:
+    assert overrides.paths_given([f"resume={overrides.quote(name)}"], "resume") == [name]
+    assert overrides.paths_given(["resume='it\\'s'", "resume=it's"], "resume") == ["it's", "it's"]
+
+
 @pytest.mark.parametrize("key", ["sweep", "sweep.trials", "sweep/sampler", "sweep/sampler.seed"])
 def test_the_part_of_an_option(key: str) -> None:
     assert overrides.part_of(key) == "sweep"

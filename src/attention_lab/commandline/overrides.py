@@ -8,6 +8,7 @@ anybody.
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -68,7 +69,14 @@ def paths_given(texts: Iterable[str], *options: str) -> list[str]:
     A path may contain characters that Hydra accepts only in quotes.
     """
     given = (split_override(text) for text in texts)
-    return [one.value.strip("\"'") for one in given if one.key in options and not one.removes]
+    return [_path(one.value) for one in given if one.key in options and not one.removes]
+
+
+def _path(text: str) -> str:
+    if text.startswith(("'", '"')):
+        with suppress(LabError):
+            return str(parse_override(f"path={text}").value())
+    return text.strip("\"'")
 
 
 @cache
