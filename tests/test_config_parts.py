@@ -31,7 +31,7 @@ def test_every_part_is_in_the_configuration() -> None:
     assert set(config_parts.HPARAMS_HIDDEN) - set(known) == set()
     named = (*config_parts.MAY_CHANGE, *config_parts.DISPLAY_ONLY)
     assert all(any(path.startswith(key) for path in known) for key in named)
-    assert set(config_parts.INDIFFERENT) - {"launcher"} - set(config) == set()
+    assert set(config_parts.INDIFFERENT) - {"launcher", "sweep"} - set(config) == set()
 
 
 @pytest.mark.parametrize("model", ["multihead", "transformer", "lm", "graph"])

@@ -26,7 +26,7 @@ DISPLAY_ONLY = (
 """Options within `DECISIVE`, or folders of them, that only affect what is displayed or written."""
 INDIFFERENT = (
     *("stage", "allow", "threads", "resume", "run", "export", "inputs", "pictures", "pictures_format"),
-    *("tags", "notes", "logger", "launcher"),
+    *("tags", "notes", "logger", "launcher", "sweep"),
 )
 """Parts outside `DECISIVE` that do not affect the results of a run."""
 RESUMED = (SEED, "ckpt_path", *DECISIVE)
@@ -56,7 +56,8 @@ GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 
 def affects_results(key: str) -> bool:
     """Whether the option of this dotted path, or this group, may affect the results of a run."""
-    return key.split(".")[0] not in INDIFFERENT and ".".join(key.split(".")[:2]) not in DISPLAY_ONLY
+    part = key.partition(".")[0].partition("/")[0]  # as in sweep/sampler
+    return part not in INDIFFERENT and ".".join(key.split(".")[:2]) not in DISPLAY_ONLY
 
 
 def completed(part: Any) -> Any:

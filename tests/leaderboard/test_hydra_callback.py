@@ -76,6 +76,16 @@ def test_jobs_that_differ_in_more_than_the_seed_are_not_averaged() -> None:
     assert rows[0].estimate("test/other").n == 0
 
 
+def test_trials_of_a_search_are_named_by_the_values_they_try() -> None:
+    studies = [("a", 3, "tpe"), ("a", 9, "tpe"), ("b", 9, "random")]
+    jobs = [
+        _job(n, {"test/mse": 1.0}, **{"sweep/sampler": sampler}, model__size=n, sweep__trial=n,
+             sweep__study=study, sweep__trials=trials, sweep__storage=f"postgresql://me:secret@host/{study}")
+        for n, (study, trials, sampler) in enumerate(studies)
+    ]  # fmt: skip
+    assert varied_options(jobs) == ["model.size"]
+
+
 @pytest.mark.parametrize("x", ["data.size", "fit/steps_per_second"])
 def test_the_intervals_of_the_picture_are_those_of_the_table(x: str) -> None:
     """An accuracy is at most 1, a speed at least 0."""

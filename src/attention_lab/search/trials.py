@@ -40,6 +40,8 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
         value = config.sweep[name]
         if not isinstance(value, int) or value < 1:
             raise LabError(f"sweep.{name}={value}: choose 1 or more")
+    if config.sweep.study in (None, ""):
+        raise LabError("sweep.study is empty: give a name, such as sweep.study=mine, or leave the option out")
     folder = Path(config.hydra.sweep.dir)
     space = read_space(config, given, loader)
     url = storage_url(config.sweep.storage, folder)
