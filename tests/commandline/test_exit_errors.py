@@ -81,9 +81,7 @@ def test_a_full_disk(options: list[str], command, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(utils, "_save_config", full)
     done = command("model=nw", *options)
-    message = (
-        "Error: cannot write the run's folder: No space left on device; free some space and continue with "
-    )
+    message = "Error: cannot write the run's folder: No space left on device; free some space and repeat "
     assert done.status == 1 and len(done.err.splitlines()) == 1 and done.err.startswith(message)
     monkeypatch.setattr(OmegaConf, "save", full)  # multirun.yaml of a sweep
     assert command("model=nw", *options).err.startswith(message)

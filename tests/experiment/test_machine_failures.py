@@ -45,7 +45,7 @@ def test_other_errors_are_unchanged(tmp_path: Path) -> None:
         raise RuntimeError("shapes do not fit")
     with pytest.raises(FileNotFoundError), machine_failures.explain_machine_failures({}, tmp_path):
         (tmp_path / "none").read_text()
-    message = rf"cannot write {tmp_path}: .*continue with resume="
+    message = rf"cannot write {tmp_path}: .*with resume="
     with pytest.raises(LabError, match=message), machine_failures.explain_machine_failures({}, tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 

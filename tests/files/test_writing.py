@@ -34,7 +34,10 @@ def test_only_a_full_disk_is_to_be_freed(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"cannot write .*x: (File exists|Not a directory); once"):
         writing.write_atomically(tmp_path / "a file" / "x", "new")
     over = writing.cannot_write("x", OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)))
-    assert str(over).startswith(f"cannot write x: {os.strerror(errno.EDQUOT)}; free some space and continue")
+    assert str(over).startswith(
+        f"cannot write x: {os.strerror(errno.EDQUOT)}; free some space and repeat the command"
+    )
+    assert "resume=<the run's folder> if it trained" in str(over)  # a report, for example, is made again
 
 
 def test_permissions_and_partial_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,8 +112,8 @@ def cannot_write(path: Path | str, error: OSError) -> LabError:
         advice = "remove it, or choose another name"
     else:
         first = "free some space and" if error.errno in _FULL else "once it can be written,"
-        resume = "continue with resume=<the run's folder>"
-        advice = f"{first} {resume}, or choose another folder with hydra.run.dir=..."
+        again = "repeat the command, with resume=<the run's folder> if it trained"
+        advice = f"{first} {again}, or choose another folder with hydra.run.dir=..."
     return LabError(f"cannot write {path}: {error.strerror or error}; {advice}")
 
 
