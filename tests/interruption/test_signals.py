@@ -1,10 +1,13 @@
-"""Signals that arrive before training."""
+"""Signals that arrive before training, or in stages without it."""
 
 import signal
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from attention_lab import experiment
 from attention_lab.errors import Stopped
 from attention_lab.interruption.signals import DeferredSignals, raise_on_signals
 
@@ -31,3 +34,15 @@ def test_a_stop_of_one_job_does_not_stop_the_next() -> None:
         _swallowed(signal.SIGTERM)
     with raise_on_signals(), DeferredSignals() as deferred:
         assert deferred.signum is None
+
+
+@pytest.mark.parametrize("stage", ["report", "leaderboard"])
+def test_a_stopped_report_leaves_no_folder(
+    stage: str, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: object) -> None:
+        raise Stopped(signal.SIGTERM)
+
+    monkeypatch.setattr(experiment, "choose_stage", lambda _: stopped)
+    done = command(f"stage={stage}", f"run={tmp_path}", folder=tmp_path / "logs" / "run")
+    assert done.status == 143 and not (tmp_path / "logs").exists()

@@ -81,6 +81,8 @@ def _run(config: DictConfig) -> Any:
                 started.discard_new_folder(folder)  # unless it contains the result
             return result
     except Stopped as stopped:
+        if config.stage in ("report", "leaderboard", "predict", "export") and not in_sweep():
+            started.discard_new_folder(folder)  # unless it contains results
         exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:
         write_atomically(folder / PRUNED, f"{pruned}\n")
