@@ -106,6 +106,14 @@ def test_what_inference_mode_made_is_continued_outside_of_it() -> None:
         assert _equal(append_rows(grown, last), _cat(first, more, last))
 
 
+def test_rows_that_are_selected_in_each_step_get_no_room() -> None:
+    with torch.no_grad():
+        grown, index = append_rows(_pair(50), _pair(1)), torch.tensor([1, 1])
+        for rows in range(52, 55):
+            grown = append_rows([x.index_select(0, index) for x in grown], _pair(1))
+            assert grown[0].untyped_storage().nbytes() == 2 * rows * 3 * 4
+
+
 def test_other_dtypes_are_promoted_as_by_cat() -> None:
     with torch.no_grad():
         grown = append_rows(append_rows(_pair(2), _pair(1)), _pair(1, dtype=torch.float64))

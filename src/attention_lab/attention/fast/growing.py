@@ -18,10 +18,11 @@ _CLAIM = Lock()
 
 
 class _Room:
-    """Buffers of which the first `used` rows are in use."""
+    """Buffers of `capacity` rows, of which the first `used` are in use."""
 
-    def __init__(self, buffers: Sequence[Tensor], used: int) -> None:
+    def __init__(self, buffers: Sequence[Tensor] = (), used: int = 0) -> None:
         self.buffers = buffers
+        self.capacity = buffers[0].shape[-2] if buffers else 0
         self.used = used
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -31,7 +32,7 @@ class _Room:
     def claim(self, rows: int, more: int) -> bool:
         """Whether `more` rows may be written behind the first `rows`: only once, by one thread."""
         with _CLAIM:
-            if self.used != rows or rows + more > self.buffers[0].shape[-2]:
+            if self.used != rows or rows + more > self.capacity:
                 return False
             self.used += more
             return True
@@ -40,28 +41,33 @@ class _Room:
 def append_rows(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tensor]:
     """`torch.cat([x, y], -2)` for each tensor `x` and its `y`.
 
-    No value of `tensors` changes, but the results may share their memory: they are written behind the last
-    row. That happens once; if other rows were appended before, `tensors` are copied.
+    No value of `tensors` changes, but the results may share their memory: from the second call on, rows are
+    written behind the last one. That happens once; if others were appended before, `tensors` are copied.
 
     Args:
         tensors: `[..., n, f]`, such as keys and values; what an earlier call returned has room behind it.
         more: `[..., m, f]`.
     """
-    if not _may_grow(tensors, more):
-        return [torch.cat(pair, -2) for pair in zip(tensors, more, strict=True)]
+    grows = _may_grow(tensors, more)
+    room = _room_behind(tensors) if grows else None
+    if room is None:  # as in a beam search, which selects among the rows in each step: room would not be used
+        grown = [torch.cat(pair, -2) for pair in zip(tensors, more, strict=True)]
+        return _with_room(grown, _Room()) if grows else grown
     old, new = tensors[0].shape[-2], more[0].shape[-2]
-    room = _room_behind(tensors)
-    if room is None or not room.claim(old, new):
+    if not room.claim(old, new):
         capacity = old + new + max(LEAST, old // 2)
         room = _Room([x.new_empty(*x.shape[:-2], capacity, x.shape[-1]) for x in tensors], old + new)
         for buffer, x in zip(room.buffers, tensors, strict=True):
             buffer[..., :old, :] = x
-    grown = []
     for buffer, x in zip(room.buffers, more, strict=True):
         buffer.data[..., old : old + new, :] = x  # not a change of what autograd has saved
-        grown.append(buffer[..., : old + new, :])
-        grown[-1]._room = room  # type: ignore[attr-defined]
-    return grown
+    return _with_room([buffer[..., : old + new, :] for buffer in room.buffers], room)
+
+
+def _with_room(tensors: list[Tensor], room: _Room) -> list[Tensor]:
+    for x in tensors:
+        x._room = room  # type: ignore[attr-defined]
+    return tensors
 
 
 def _may_grow(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> bool:
@@ -72,9 +78,10 @@ def _may_grow(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> bool:
 
 
 def _room_behind(tensors: Sequence[Tensor]) -> _Room | None:
-    """The room behind tensors that an earlier call returned, if it may be written to."""
+    """The room behind tensors that an earlier call returned together; None for all others."""
     room: _Room | None = getattr(tensors[0], "_room", None)
     if room is None or any(getattr(x, "_room", None) is not room for x in tensors):
         return None
-    # outside of inference mode, nothing may be written to tensors made in it
-    return None if room.buffers[0].is_inference() and not torch.is_inference_mode_enabled() else room
+    if room.buffers and room.buffers[0].is_inference() and not torch.is_inference_mode_enabled():
+        return _Room()  # outside of inference mode, nothing may be written to tensors made in it
+    return room
