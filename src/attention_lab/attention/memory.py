@@ -78,7 +78,7 @@ class Memory(NamedTuple):
         Raises:
             TypeError: `more` is not a memory.
             ValueError: one of them has a mask or is causal and the other is not, or they differ in more than
-                the number of keys.
+                the number of keys, or `more` has keys without values.
         """
         if not isinstance(more, Memory):
             raise TypeError(f"extend takes the memory that remember(...) returns, not {kind_of(more)}")
@@ -95,6 +95,7 @@ class Memory(NamedTuple):
                         f"memories must agree in all but the number of keys: got {name} {list(one.shape)} "
                         f"and {list(other.shape)}"
                     )
+            _check_altered(more)
         keys, value = append_rows((self.keys, self.value), (more.keys, more.value))
         return Memory(keys, value, None, self.causal)
 

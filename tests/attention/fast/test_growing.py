@@ -1,6 +1,7 @@
 """Rows appended where they are give the values of `torch.cat`, whoever appends to the same tensors."""
 
 import copy
+import io
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,24 @@ def test_a_copy_of_a_memory_has_rows_of_its_own(copied: Callable) -> None:
     assert _equal([two.keys, two.value], _cat(first, more, more))
 
 
+def test_saved_keys_are_loaded_without_other_classes() -> None:
+    with torch.no_grad():
+        keys, _ = append_rows(append_rows(_pair(2), _pair(1)), _pair(1))
+    torch.save(keys, file := io.BytesIO())
+    file.seek(0)
+    assert torch.equal(torch.load(file, weights_only=True), keys)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_rows_may_be_appended_to_no_rows(mode: Callable) -> None:
+    last = _pair(2)
+    with mode():
+        grown = list(_pair(0))
+        for _ in range(3):
+            grown = append_rows(grown, _pair(0))
+        assert _equal(append_rows(grown, last), list(last))
+
+
 def test_what_inference_mode_made_is_continued_outside_of_it() -> None:
     first, more, last = _pair(2), _pair(1), _pair(1)
     with torch.inference_mode():
@@ -127,3 +146,11 @@ def test_a_part_that_was_replaced_is_copied() -> None:
         found = append_rows((keys, other[1]), more)
     assert torch.equal(found[0], torch.cat([first[0], more[0], more[0]], -2))
     assert torch.equal(found[1], torch.cat([other[1], more[1]], -2))
+
+
+def test_keys_without_values_are_not_appended() -> None:
+    keys, value = _pair(2)
+    with torch.no_grad():
+        memory = Memory(*_pair(2), None).extend(Memory(*_pair(1), None))
+        with pytest.raises(ValueError, match="each key of a memory needs a value"):
+            memory.extend(Memory(keys, value[:, :1], None))

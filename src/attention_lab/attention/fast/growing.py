@@ -4,6 +4,7 @@
 from some hundred keys on, that takes longer than attending to them.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 
@@ -25,14 +26,14 @@ class _Room:
         self.capacity = buffers[0].shape[-2] if buffers else 0
         self.used = used
 
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """The copy of a tensor, which has no room behind it."""
-        return type(None), ()
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """The copy of a tensor has no room, but an empty object of a class that `torch.load` accepts."""
+        return OrderedDict, ()
 
     def claim(self, rows: int, more: int) -> bool:
         """Whether `more` rows may be written behind the first `rows`: only once, by one thread."""
         with _CLAIM:
-            if self.used != rows or rows + more > self.capacity:
+            if not self.buffers or self.used != rows or rows + more > self.capacity:
                 return False
             self.used += more
             return True
@@ -79,8 +80,8 @@ def _may_grow(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> bool:
 
 def _room_behind(tensors: Sequence[Tensor]) -> _Room | None:
     """The room behind tensors that an earlier call returned together; None for all others."""
-    room: _Room | None = getattr(tensors[0], "_room", None)
-    if room is None or any(getattr(x, "_room", None) is not room for x in tensors):
+    room = getattr(tensors[0], "_room", None)
+    if not isinstance(room, _Room) or any(getattr(x, "_room", None) is not room for x in tensors):
         return None
     if room.buffers and room.buffers[0].is_inference() and not torch.is_inference_mode_enabled():
         return _Room()  # outside of inference mode, nothing may be written to tensors made in it
