@@ -138,3 +138,12 @@ def test_few_samples_have_bandwidths_in_proportion_to_the_spread_of_their_inputs
     loo = _error(19, 2, "gaussian", 0)
     found = choose_bandwidth(loo).bandwidth
     assert found / found[0] == pytest.approx(loo.samples.keys.std(0) / loo.samples.keys[:, 0].std())
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+@pytest.mark.parametrize("far", [20, 30, 37])
+def test_the_slope_is_a_number_where_all_but_equal_inputs_are_far(inputs: int, far: float) -> None:
+    x = torch.tensor([0.0, 0.0, far]).double()[:, None].repeat(1, inputs)
+    samples = make_samples(x, torch.tensor([[0.0], [1.0], [3.0]]).double(), torch.ones(3).double())
+    _, gradient = LeaveOneOut(samples, "gaussian", 1, tolerance=None).gradient(torch.ones(inputs).double())
+    assert torch.allclose(gradient, torch.zeros_like(gradient), atol=1e-12)

@@ -119,7 +119,7 @@ def _nearest(query: Tensor, keys: Tensor, hidden: Tensor | None, kernel: str) ->
 def _inverse(variance: Float[Tensor, "Q d d"], centre: Float[Tensor, "Q d"]) -> Float[Tensor, "Q d d"]:
     """The pseudoinverse, ignoring directions in which the inputs barely vary."""
     size = variance.diagonal(dim1=-2, dim2=-1).sum(-1) + centre.square().sum(-1)
-    least = (FLAT * size).clamp_min(1e-300).detach()
+    least = (FLAT * size).clamp_min(1e-140).detach()  # the derivative divides by the square
     if variance.shape[-1] == 1:
         steep = variance > least[:, None, None]
         return torch.where(steep, 1 / torch.where(steep, variance, 1.0), 0.0)
