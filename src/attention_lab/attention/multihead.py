@@ -155,7 +155,8 @@ class MultiHead(nn.Module):
 
         Raises:
             TypeError: `x` is not a tensor, or the memory does not come from a step.
-            ValueError: the sequences have the wrong shape, or the memory is of other heads or has a mask.
+            ValueError: the sequences have the wrong shape, or the memory is of other heads, has a mask or is
+                not causal.
         """
         check_sequences(x, self.size)
         offset = 0 if memory is None else checked_memory("step(x, memory)", memory).value.shape[-2]
