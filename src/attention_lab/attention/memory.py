@@ -73,7 +73,7 @@ class Memory(NamedTuple):
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked.
 
-        Without gradients, a sequence of calls takes linear time: see `fast.growing`.
+        Without gradients, the second call in a row and all later ones copy only `more`: see `fast.growing`.
 
         Raises:
             TypeError: `more` is not a memory.

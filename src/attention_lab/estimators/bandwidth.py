@@ -45,7 +45,7 @@ MINIMA = 3
 DEEPEST = 3
 """How far the error may fall between points of the grid, in units of its change from one to the next.
 
-A parabola falls by at most an eighth of that."""
+A parabola through three points, the middle one the lowest, falls by at most an eighth of that."""
 PRECISION = 1e-4
 """Precision of the logarithm of a bandwidth for many samples; for few, it is 1e-9."""
 SAME = 1e-11

@@ -70,7 +70,7 @@ def near_moments(
     Args:
         problem: queries, keys and values.
         all_keys_up_to: number of pairs up to which the rows that are not done after the first visit take all
-            keys instead, which gathers none; not if `linear`.
+            keys at once instead; not if `linear`.
     """
     problem = problem.doubled()
     keys, device = len(problem.keys), problem.keys.device
