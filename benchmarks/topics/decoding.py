@@ -45,25 +45,23 @@ def _sequence(batch: int, steps: int, device: torch.device, dtype: torch.dtype) 
     layer, _, _ = _prepared(HEADS, batch, 1, device, dtype)
     x = torch.randn(batch, steps, SIZE, device=device, dtype=dtype)
 
-    def by_steps(start: Callable[[], Step]) -> Work:
+    def by_steps(start: Callable[..., Step], *sizes: int) -> Work:
         @torch.no_grad()
         def work() -> Sequence[Tensor]:
-            step = start()
+            step = start(layer, *sizes)
             return [torch.cat([step(one) for one in torch.split(x, 1, 1)], 1)]
 
         return work
 
     def exact() -> Sequence[Tensor]:
-        double = MultiHead(Mechanism(ScaledDot), SIZE, HEADS)
-        double.load_state_dict(layer.state_dict())
-        return [double.double()(x.cpu().double(), causal=True).detach()]
+        return [_doubled(layer)(x.cpu().double(), causal=True).detach()]
 
     return Comparison(
         f"{batch} sequences of {steps:,}, one position at a time, {HEADS} heads",
         [
-            Method("torch, all keys copied in each step", partial(by_steps, lambda: _Appended(layer))),
-            Method("torch, a buffer for all keys", partial(by_steps, lambda: _Buffered(layer, batch, steps))),
-            Method("ours", partial(by_steps, lambda: _Stepped(layer))),
+            Method("torch, all keys copied in each step", partial(by_steps, _Appended)),
+            Method("torch, a buffer for all keys", partial(by_steps, _Buffered, batch, steps)),
+            Method("ours", partial(by_steps, _Stepped)),
         ],
         reference=exact,
         note="The buffer is as long as the sequence, which has to be known before.",
@@ -96,8 +94,8 @@ class _Appended:
         query, *more = _heads_of(self.layer, x)
         if self.cache is not None:
             more = [torch.cat(pair, 2) for pair in zip(self.cache, more, strict=True)]
-        self.cache = more
-        return _output_of(self.layer, query, *self.cache)
+        self.cache = key, value = more
+        return _output_of(self.layer, F.scaled_dot_product_attention(query, key, value))
 
 
 class _Buffered:
@@ -114,7 +112,8 @@ class _Buffered:
         for buffer, new in zip(self.buffers, more, strict=True):
             buffer[:, :, self.used : self.used + 1] = new
         self.used += 1
-        return _output_of(self.layer, query, *[buffer[:, :, : self.used] for buffer in self.buffers])
+        key, value = (buffer[:, :, : self.used] for buffer in self.buffers)
+        return _output_of(self.layer, F.scaled_dot_product_attention(query, key, value))
 
 
 def _heads_of(layer: MultiHead, x: Tensor) -> list[Tensor]:
@@ -123,8 +122,8 @@ def _heads_of(layer: MultiHead, x: Tensor) -> list[Tensor]:
     return [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in projected.chunk(3, -1)]  # type: ignore[no-untyped-call]
 
 
-def _output_of(layer: MultiHead, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    context = F.scaled_dot_product_attention(query, key, value)
+def _output_of(layer: MultiHead, context: Tensor) -> Tensor:
+    """The layer's output from the contexts of its heads."""
     output: Tensor = layer.output(context.transpose(1, 2).flatten(-2))
     return output
 
@@ -158,18 +157,22 @@ def _work(layer: MultiHead, query: Tensor, memory: Memory, attend: Attend) -> Wo
     def work() -> Sequence[Tensor]:
         heads = F.linear(query, layer.project.weight[:SIZE], layer.project.bias[:SIZE])
         heads = heads.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # type: ignore[no-untyped-call]
-        context = attend(heads, memory.keys, memory.value)
-        return [layer.output(context.transpose(1, 2).flatten(-2))]
+        return [_output_of(layer, attend(heads, memory.keys, memory.value))]
 
     return work
 
 
 def _exact(layer: MultiHead, query: Tensor, memory: Memory) -> Sequence[Tensor]:
     """The formula in float64."""
+    given = [x.cpu().double() for x in (query, memory.keys, memory.value)]
+    return _work(_doubled(layer), given[0], Memory(given[1], given[2], None), _formula)()
+
+
+def _doubled(layer: MultiHead) -> MultiHead:
+    """The layer in float64 on the CPU."""
     double = MultiHead(Mechanism(ScaledDot), SIZE, HEADS, key_value_heads=layer.key_value_heads)
     double.load_state_dict(layer.state_dict())
-    given = [x.cpu().double() for x in (query, memory.keys, memory.value)]
-    return _work(double.double(), given[0], Memory(given[1], given[2], None), _formula)()
+    return double.double()
 
 
 def _formula(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

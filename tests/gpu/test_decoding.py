@@ -5,18 +5,17 @@ from contextlib import AbstractContextManager
 
 import pytest
 import torch
+from every_dtype import ERRORS, every_dtype
 
 from attention_lab.attention import Additive, Mechanism, MultiHead, ScaledDot
 from attention_lab.attention.positions import Rotary
 
 pytestmark = pytest.mark.gpu
 
-DTYPES = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
-
 
 @pytest.mark.parametrize("groups", [4, 1])
 @pytest.mark.parametrize("score", [ScaledDot, Additive])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@every_dtype
 def test_steps_equal_the_formula_and_never_wait_for_the_device(
     score: type,
     groups: int,
@@ -39,4 +38,4 @@ def test_steps_equal_the_formula_and_never_wait_for_the_device(
                 output, memory = layer.step(part, memory)
                 found.append(output)
     error = (torch.cat(found, 1).cpu().double() - expected).abs().max() / expected.abs().max()
-    assert error <= DTYPES[dtype]
+    assert error <= ERRORS[dtype]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
+from every_dtype import ERRORS, every_dtype
 from torch import Tensor, nn
 
 from attention_lab.attention import (
@@ -29,10 +30,6 @@ from attention_lab.attention.memory import Call
 from attention_lab.models.parts.encoder import Encoder
 
 pytestmark = pytest.mark.gpu
-
-ERRORS = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
-"""`max |a - b| / max |b|` of values; gradients are sums of many terms: three times as much."""
-every_dtype = pytest.mark.parametrize("dtype", ERRORS, ids=lambda dtype: str(dtype).removeprefix("torch."))
 
 
 def _drawn(*shapes: Sequence[int], dtype: torch.dtype) -> list[Tensor]:

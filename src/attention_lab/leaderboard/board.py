@@ -74,11 +74,13 @@ class Comparison:
         done: the runs with results.
         sections: their tables, one per data set.
         failed: the runs without results.
+        view: what is shown of them.
     """
 
     done: Sequence[Job]
     sections: Sequence[Section]
     failed: Sequence[Failure]
+    view: View
 
     def failures(self) -> list[str]:
         """One line for each reason why runs have no results."""
@@ -107,7 +109,8 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
         for job in jobs
         if job.error
     ]
-    return Comparison(done, [make_section(name, group, view) for name, group in by_data(done, view)], failed)
+    sections = [make_section(name, group, view) for name, group in by_data(done, view)]
+    return Comparison(done, sections, failed, view)
 
 
 def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> Comparison:
@@ -124,14 +127,13 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
         return found
     title = view.title or count(found.sections)
     print_leaderboard(view.title, found.sections)
-    drawn = _measured(found.done, view)
-    pictures = _draw(folder, found.sections, found.done, drawn, title, kind)
+    pictures = _draw(folder, found.sections, found.done, found.view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
     paths = [("Leaderboard", f"{NAME}.{{csv,md,{kind}}}"), *(("Comparison", name) for name in pictures[1:])]
     for name, path in paths:
         print(console_message(name, f"{short_path(folder)}/{path}"), flush=True)
-    if drawn != view:
+    if found.view != view:
         print(console_message("Comparison", f"not drawn: no run was long enough to measure {view.x}"))
     return found
 

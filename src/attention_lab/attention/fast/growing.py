@@ -14,26 +14,25 @@ from torch import Tensor
 from attention_lab.attention.torch_state import has_values, in_forward_mode, in_torch_func
 
 LEAST = 64
-"""The fewest rows of spare room; behind more than twice as many, there is room for half as many again."""
+"""The smallest number of spare rows; long keys get half their own number."""
 _CLAIM = Lock()
 
 
 class _Room:
-    """Buffers of `capacity` rows, of which the first `used` are in use."""
+    """Buffers whose first `used` rows are taken; the others are spare. Without buffers, there is no room."""
 
     def __init__(self, buffers: Sequence[Tensor] = (), used: int = 0) -> None:
         self.buffers = buffers
-        self.capacity = buffers[0].shape[-2] if buffers else 0
         self.used = used
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """The copy of a tensor has no room, but an empty object of a class that `torch.load` accepts."""
+        """A copied or saved tensor has an empty dictionary instead, of a class that `torch.load` accepts."""
         return OrderedDict, ()
 
     def claim(self, rows: int, more: int) -> bool:
         """Whether `more` rows may be written behind the first `rows`: only once, by one thread."""
         with _CLAIM:
-            if not self.buffers or self.used != rows or rows + more > self.capacity:
+            if not self.buffers or self.used != rows or rows + more > self.buffers[0].shape[-2]:
                 return False
             self.used += more
             return True

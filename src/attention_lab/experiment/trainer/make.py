@@ -39,10 +39,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     check_devices(options)
     if options.get("accelerator") == "auto" and only_gpu_is_apples():
         options["accelerator"] = "cpu"  # Apple's has no float64, and takes one process
-    _check_launch(str(options.get("strategy")))
-    if options.get("strategy") == "fsdp_cpu_offload":
-        # Lightning's own: outside of training steps, where attention is observed, no device has the model.
-        raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
+    _check_strategy(str(options.get("strategy")))
     if options.get("strategy") == "fsdp":
         check_sharding_precision(options.get("precision"))
         # Tensors made in inference mode could not be trained afterwards.
@@ -79,8 +76,8 @@ def _named(path: str, node: object, kind: type[T], name: str) -> T:
         raise LabError(f"{path}: {first_line(error)}") from None
 
 
-def _check_launch(strategy: str) -> None:
-    """Raise LabError if the strategy makes processes as copies of this one, instead of starting them."""
+def _check_strategy(strategy: str) -> None:
+    """Raise LabError for a strategy of Lightning's that does not work with our callbacks and loggers."""
     if strategy.startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, and would wait for them forever.
         raise LabError(
@@ -92,6 +89,9 @@ def _check_launch(strategy: str) -> None:
             f"trainer.strategy={strategy} sends a copy of the trainer to each process, but its locks cannot "
             "be copied: choose trainer.strategy=ddp"
         )
+    if strategy == "fsdp_cpu_offload":
+        # Outside of training steps, where attention is observed, no device has the model.
+        raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
 
 
 def _use_gradient_views() -> None:
