@@ -133,6 +133,10 @@ def test_masks_fit_the_sequences() -> None:
             layer(x, mask)
     with pytest.raises(TypeError, match="MultiHead takes a tensor as mask, not a list"):
         layer(x, [[True] * 5])
+    with pytest.raises(ValueError, match=r"attend\(x, remember\(source\)\)"):  # called as torch's is
+        layer(x, x)
+    with pytest.raises(ValueError, match="a mask must be boolean"):
+        layer(torch.zeros(2, 8, 8), torch.ones(2, 1, 8))
 
 
 @pytest.mark.parametrize("score", [ScaledDot, Additive, Gaussian])

@@ -111,7 +111,7 @@ def test_a_text_is_shown_as_it_was_given() -> None:
     assert split[torch.tensor([1])].texts == ("it is",)
 
 
-def test_several_answers_count_one_by_one() -> None:
+def test_several_answers_count_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = Tokenizer.of(Notation("characters"), ["abc"])
     codec = ClassificationCodec(["no", "yes"], length=5, tokenizer=letters, answers=2)
     model = toy(MultiHeadClassifier, Additive, codec.sizes, layers=1, readout="last")
@@ -122,7 +122,10 @@ def test_several_answers_count_one_by_one() -> None:
     names = [" ".join(codec.labels[one] for one in row) for row in classes.tolist()]
     assert task.answer(batch) == [observed.output for observed in task.observe(batch)] == names
     assert [observed.expected for observed in task.observe(batch)] == ["", ""]
-    assert task.source_texts(batch._replace(texts=())) == ["a b c a b", "a b c"]
+    unnamed = batch._replace(texts=())
+    assert task.source_texts(unnamed) == ["a b c a b", "a b c"]
+    monkeypatch.setattr("attention_lab.tasks.classification.LONGEST", 3)
+    assert task.source_texts(unnamed) == ["a b c … (5 tokens)", "a b c"]
     wrong = classes.clone()
     wrong[0, 1] = 1 - wrong[0, 1]
     gold = batch._replace(labels=wrong)

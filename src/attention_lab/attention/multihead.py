@@ -9,7 +9,7 @@ from attention_lab.argument_checks import check_heads, kind_of
 from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.fast.grouped import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.fast.packed import Packing
-from attention_lab.attention.masks import check_count
+from attention_lab.attention.masks import broadcast, check_count
 from attention_lab.attention.memory import Memory, check_tensors, checked_memory
 from attention_lab.attention.part_checks import check_relative
 from attention_lab.attention.positions import Relative
@@ -237,3 +237,10 @@ def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
     check_tensors("MultiHead", x=x, **({} if mask is None else {"mask": mask}))
     if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
+    if mask is not None and mask.is_floating_point() and mask.shape[-1:] == x.shape[-1:]:
+        batch, length, _ = x.shape
+        if mask is x or not broadcast(mask.shape, (batch, length, length)):
+            raise ValueError(
+                "MultiHead(x, mask) is self-attention: for keys from another source call attend(x, "
+                "remember(source)), or take MultiheadAttention(query, key, value), which is called as torch's"
+            )

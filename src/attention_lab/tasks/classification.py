@@ -26,7 +26,7 @@ from attention_lab.tensorboard_plugin.image_patches import over_image
 from attention_lab.text_tables import ConsoleTable
 
 LONGEST = 200
-"""Tokens of an example in the tables of a test."""
+"""Most tokens of an example that the tables of a test show."""
 
 
 class LabelPrediction(Task):
@@ -170,11 +170,14 @@ class Classification(LabelPrediction):
         return logits
 
     def source_texts(self, batch: ClassificationBatch) -> list[str]:
-        """The text, or the first `LONGEST` tokens of one without; empty for vectors."""
+        """The text, or for an example without one its first `LONGEST` tokens; empty for vectors."""
         if batch.texts or self.codec.tokenizer is None:
             return list(batch.texts) or [""] * len(batch.labels)
-        rows = zip(batch.inputs.cpu(), batch.lengths.clamp(max=LONGEST).tolist(), strict=True)
-        return [self.codec.input_text(ids, length) for ids, length in rows]
+        texts = []
+        for ids, length in zip(batch.inputs.cpu(), batch.lengths.tolist(), strict=True):
+            text = self.codec.input_text(ids, min(length, LONGEST))
+            texts.append(text if length <= LONGEST else f"{text} … ({length:,} tokens)")
+        return texts
 
     @torch.no_grad()
     def observe(self, batch: ClassificationBatch) -> list[Observation]:
