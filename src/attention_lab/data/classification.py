@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.console_text import counted, quoted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
-from attention_lab.data.file_warnings.long_lines import long_line_hint
+from attention_lab.data.file_warnings.long_lines import check_length, long_line_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import ClassificationCodec, check_codec
@@ -202,9 +202,12 @@ class Labelled(ClassificationData):
         everything = [row for split in rows for row in split]
         known = self.files.known(rows)
         labels = distinct_labels([row.first.strip() for row in known], known[0].place)
-        longest = max(len(self.notation.tokens(row.second)) for row in everything)
+        lengths = [len(self.notation.tokens(row.second)) for row in everything]
+        if self.max_length is None:
+            places = [row.place for row in everything]
+            check_length(places, lengths, self.files.unit, "leave it out, or set data.max_length={}")
         tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))
-        return ClassificationCodec(labels, self.max_length or longest, tokenizer)
+        return ClassificationCodec(labels, self.max_length or max(lengths), tokenizer)
 
 
 def distinct_labels(labels: Sequence[str], first: str) -> list[str]:

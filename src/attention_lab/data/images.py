@@ -14,6 +14,7 @@ from attention_lab.argument_checks import kind_of
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_splits
 from attention_lab.data.file_warnings.format_hints import space_hint
+from attention_lab.data.file_warnings.long_lines import check_length
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.batches import Unseen
@@ -236,11 +237,12 @@ class ImageFiles(ImageTransductionData):
         hint = space_hint([row.second for row in rows.train], "target")
         if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
             self.hints["data.target_split"] = hint
+        texts = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
+        places, lengths = [row.place for row in chain(*rows)], [len(text) for text in chain(*texts)]
+        check_length(places, lengths, "symbols", "leave it out, or split it if it is several lines of text")
         read = partial(read_image, height=self.height, cell=self.cell)
         found = iter(read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height"))
-        splits = rows.map(
-            lambda split: [ImageExample(next(found), self.notation.tokens(row.second)) for row in split]
-        )
+        splits = texts.map(lambda split: [ImageExample(next(found), text) for text in split])
         keyed = splits.map(lambda split: [Keyed(content_of(one.image), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
         return splits

@@ -48,7 +48,7 @@ class Pairs(TransductionData):
             self._add_hint("source", [row.first for row in rows.train])
             self._add_hint("target", [row.second for row in rows.train])
         splits = rows.map(lambda split: [example(row) for row in split])
-        self.add_length_hints(rows, splits)
+        self.check_lengths(rows, splits)
         keyed = splits.map(lambda split: [Keyed(tuple(one.source), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "target")
         return splits

@@ -7,7 +7,7 @@ import torch
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData, distinct_labels
-from attention_lab.data.file_warnings.long_lines import long_line_hint
+from attention_lab.data.file_warnings.long_lines import check_length, long_line_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import SeriesCodec
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
@@ -60,7 +60,12 @@ class TimeSeries(ClassificationData):
     def _make_codec(self, rows: Splits[list[LabelledSeries]]) -> SeriesCodec:
         known = self.files.known(rows)
         labels = distinct_labels([row.label for row in known], known[0].place)
-        longest = self.files.max_length or max(len(row.steps) for row in chain(*rows))
+        everything = list(chain(*rows))
+        lengths = [len(row.steps) for row in everything]
+        if self.files.max_length is None:
+            places = [row.place for row in everything]
+            check_length(places, lengths, "steps", "leave it out, or set data.max_length={}")
+        longest = self.files.max_length or max(lengths)
         train = [torch.from_numpy(row.steps) for row in rows.train]
         with blame(self.files.names.train):
             return SeriesCodec.of(labels, train, longest, standardize=self.files.standardize)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.data.file_warnings.long_lines import long_line_hint
+from attention_lab.data.file_warnings.long_lines import check_length, long_line_hint
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
@@ -80,13 +80,19 @@ class TransductionData(DataModule):
             if problem := _problem(*one):
                 raise LabError(f"{type(self).__name__}.examples: {problem}")
 
-    def add_length_hints(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
-        """Add hints about far longer sources or targets than most; `rows` has the line of each example."""
+    def check_lengths(self, rows: Splits[list[Row]], examples: Splits[list[Example]]) -> None:
+        """Raise LabError for a source or target that is too long; add hints about far longer ones than most.
+
+        Args:
+            rows: the line of each example.
+            examples: the examples.
+        """
         places = [row.place for row in chain(*rows)]
         sources = [len(example.source) for example in chain(*examples)]
         targets = [len(example.target) for example in chain(*examples)]
-        self.hints.update(long_line_hint(places, targets, "target symbols"))
-        self.hints.update(long_line_hint(places, sources, "source symbols"))
+        for lengths, symbols in ((targets, "target symbols"), (sources, "source symbols")):
+            check_length(places, lengths, symbols, "leave it out, or split it if it is several examples")
+            self.hints.update(long_line_hint(places, lengths, symbols))
 
     def _training_split(self, examples: Sequence[Example]) -> TransductionSplit:
         targets = [self._target_ids(example) for example in examples]

@@ -1,11 +1,12 @@
-"""A line far longer than the others is pointed out: its batch takes the memory and time of its length."""
+"""A line far longer than the others is pointed out, and one too long for any model rejected."""
 
 from pathlib import Path
 
 import pytest
 
-from attention_lab.data import Inflection, Labelled, Pairs
+from attention_lab.data import ImageFiles, Inflection, Labelled, Pairs, TimeSeries
 from attention_lab.data.file_warnings.long_lines import long_line_hint
+from attention_lab.errors import LabError
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,36 @@ def test_it_is_pointed_out(kind: type[Pairs], line: str, length: str, median: in
     data.setup()
     start = f"{file}:8: {length}, although half of the lines have at most {median}: "
     assert data.hints[f"{file}:8"].startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "problem", "remedy"),
+    [
+        (Pairs, "{text}{row}\tb", "30,001 source symbols", "split it if it is several examples"),
+        (Pairs, "{row}\t{text}", "30,000 target symbols", "split it if it is several examples"),
+        (Inflection, "go{row}\t{text}\tV;PST", "30,000 target symbols", "split it if it is several examples"),
+        (ImageFiles, "{row}.png\t{text}", "30,000 symbols", "split it if it is several lines of text"),
+        (Labelled, "{half}\t{text}{row}", "15,001 words", "set data.max_length=15001"),
+        (TimeSeries, "{half}\t{numbers}", "15,001 steps", "set data.max_length=15001"),
+    ],
+)
+def test_one_too_long_for_any_model_is_rejected(
+    kind: type[Pairs], line: str, problem: str, remedy: str, tmp_path: Path
+) -> None:
+    """Its batch would take memory until the program is killed."""
+    file = tmp_path / "a.tsv"
+    texts = ["a " * (15_000 if row == 7 else 5 + row % 3) for row in range(20)]
+    file.write_text(
+        "\n".join(
+            line.format(row=row, half=row % 2, text=text, numbers=text.replace("a", f"{row}") + "1")
+            for row, text in enumerate(texts)
+        )
+    )
+    with pytest.raises(LabError) as caught:
+        kind(file=str(file)).setup()
+    assert str(caught.value) == f"{file}:8: {problem}, but at most 10,000: leave it out, or {remedy}"
+    if kind in (Labelled, TimeSeries):
+        kind(file=str(file), max_length=15_001).setup()
 
 
 def test_the_longest_is_named_and_the_others_are_counted() -> None:

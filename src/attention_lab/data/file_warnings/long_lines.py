@@ -1,12 +1,30 @@
-"""Point out a line that is far longer than the others, such as a whole file joined into one line."""
+"""Point out or reject a line that is far too long, such as a whole file joined into one line."""
 
 from collections.abc import Sequence
 from statistics import median_low
 
 from attention_lab.console_text import counted
+from attention_lab.data.reading.files import MOST_SYMBOLS
+from attention_lab.errors import LabError
 
 _LONG, _RATIO = 1_000, 20
 """The smallest number of symbols of a long line, and how many times the median it has at least."""
+
+
+def check_length(places: Sequence[str], lengths: Sequence[int], symbols: str, remedy: str) -> None:
+    """Raise LabError, naming the place of the longest line, if it has more than `MOST_SYMBOLS` symbols.
+
+    Args:
+        places: `file:line` of each line.
+        lengths: the number of symbols in each line.
+        symbols: what they are called, in the plural.
+        remedy: what the user can do, with `{}` for the length of that line.
+    """
+    length, place = max(zip(lengths, places, strict=True), key=lambda one: one[0], default=(0, ""))
+    if length > MOST_SYMBOLS:
+        raise LabError(
+            f"{place}: {length:,} {symbols}, but at most {MOST_SYMBOLS:,}: {remedy.format(length)}"
+        )
 
 
 def long_line_hint(places: Sequence[str], lengths: Sequence[int], symbols: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Inflection(TransductionData):
             )
         paradigms = Paradigms(rows.train, self.files.known_forms)
         splits = rows.map(lambda split: [self._example(row, paradigms.text(row)) for row in split])
-        self.add_length_hints(rows, splits)
+        self.check_lengths(rows, splits)
         keyed = splits.map(lambda split: [Keyed(tuple(one.source), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "form")
         plain = [self._example(row, f"{row.first}\t{row.third}") for row in rows.train]

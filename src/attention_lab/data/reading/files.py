@@ -27,6 +27,8 @@ LONGEST_SIDE = 1024
 """Largest side in pixels of a labelled image, once it is scaled."""
 MOST_PATCHES = 1 << 14
 """Most patches of a labelled image; each attends to all of them."""
+MOST_SYMBOLS = 10_000
+"""Most symbols of a line, unless an option allows more: a model's time and memory grow with the square."""
 LONGEST_ROW = 1 << 24
 """Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
 MOST_ROWS = 20_000_000

@@ -85,7 +85,8 @@ class LabelledSpec(ColumnsSpec):
 
     Attributes:
         unit: the kind of token, "characters" or "words".
-        max_length: the largest number of tokens in a text, also in prediction; None for that in the data.
+        max_length: the largest number of tokens in a text, also in prediction; None for that in the data,
+            which must then be at most 10,000.
     """
 
     COLUMNS = ("label", "text")
@@ -119,7 +120,8 @@ class TimeSeriesSpec(ColumnsSpec):
 
     Attributes:
         standardize: whether to scale each variable to mean 0 and standard deviation 1 on the training split.
-        max_length: the largest number of steps in a series, also in prediction; None for that in the data.
+        max_length: the largest number of steps in a series, also in prediction; None for that in the data,
+            which must then be at most 10,000.
     """
 
     COLUMNS = ("label", "series")

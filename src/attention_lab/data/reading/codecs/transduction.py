@@ -8,14 +8,12 @@ import torch
 
 from attention_lab.data.reading.batches import TransductionBatch, Unseen, unlabelled
 from attention_lab.data.reading.codecs.base import BaseCodec, encode_lines
+from attention_lab.data.reading.files import MOST_SYMBOLS
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import TAG, Ids, Tokenizer, is_tag
 from attention_lab.errors import LabError
 from attention_lab.sizes import TransductionSizes
 from attention_lab.special_symbols import EOS
-
-LONGEST_SOURCE = 10_000
-"""Most symbols of an input to predict for; time and memory grow with the square."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class TransductionCodec(BaseCodec):
         """Encode source lines; the target is only `EOS`, without references or alignment.
 
         Raises:
-            LineError: a line has more than `LONGEST_SOURCE` symbols.
+            LineError: a line has more than `MOST_SYMBOLS` symbols.
         """
         sources = Ragged(encode_lines(lines, first, self._source))
         unseen = tuple(self.unseen(self.source.tokens(line)) for line in lines)
@@ -56,9 +54,9 @@ class TransductionCodec(BaseCodec):
 
     def _source(self, line: str) -> list[int]:
         ids = self.source.encode(line)
-        if len(ids) > LONGEST_SOURCE:
+        if len(ids) > MOST_SYMBOLS:
             raise LabError(
-                f"{len(ids):,} symbols, but an input may have at most {LONGEST_SOURCE:,}: "
+                f"{len(ids):,} symbols, but an input may have at most {MOST_SYMBOLS:,}: "
                 "split it into several lines"
             )
         return [*ids, EOS]
