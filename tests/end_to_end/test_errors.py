@@ -81,7 +81,7 @@ def _check_refused(done, *parts: str) -> None:
             marks=pytest.mark.slow,
         ),
         (["schedule.warmup=5"], ["schedule.warmup=5: choose a fraction from 0 to 1"]),
-        *(  # of the same tables as some of the others: test_option_ranges has them too
+        *(  # of the same tables as some of the others: test_option_values has them too
             pytest.param([*TOY, message.partition(":")[0]], [message], marks=pytest.mark.slow)
             for message in (
                 "task.beam_size=1000000000: choose at most 1000",

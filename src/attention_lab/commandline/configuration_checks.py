@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_ranges import (
+from attention_lab.commandline.option_values import (
     check_labels,
     check_machine,
     check_pictures_format,

@@ -5,7 +5,6 @@ Hydra finds some of the same mistakes, but its messages are many lines long, and
 
 import difflib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.types import ChoiceSweep, Override, Sweep
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
+from attention_lab.commandline.option_values import Defaults, check_value
 from attention_lab.commandline.other_names import OPTIONS
 from attention_lab.commandline.overrides import (
-    as_text,
     listed_values,
     parse_override,
     part_of,
@@ -33,8 +32,6 @@ from attention_lab.errors import LabError, first_line
 from attention_lab.files.regular_files import is_folder, read_regular
 from attention_lab.sizes import KIND_OF_DATA
 
-FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
-"""Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices", "pooling.baseline")
 """Options that accept values of other types than their default's."""
 LARGEST_FILE = 1 << 20
@@ -50,7 +47,6 @@ RARE = {
     "sweep/pruner": "sweep=optuna",
 }
 """Groups that only some choices have, and which ones do."""
-Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
@@ -196,7 +192,7 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
     given_classes = tuple(name.removesuffix("_target_") for name in names if name.endswith("._target_"))
     if found and not key.startswith(given_classes) and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
-            _check_value(key, value, default)
+            check_value(key, value, default)
 
 
 def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
@@ -259,41 +255,3 @@ def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[
     last = {path: path.rpartition(".")[2] for path, _ in flatten(known) if "." in path and path not in kinds}
     wanted = name if name in last.values() or near else closest(name, last.values())
     return [path for path, end in last.items() if end == wanted and not is_hydra_key(path)]
-
-
-def _check_value(key: str, value: Any, default: Any) -> None:
-    """Reject a value whose type is not the default's."""
-    if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
-        return
-    if isinstance(default, Mapping):
-        _check_group_value(key, value, default)
-        return
-    if key.endswith("._target_") and value is not None and (not value or not isinstance(value, str)):
-        raise LabError(f"{key}={as_text(value)} must be the name of a class, such as my_package.MyClass")
-    if isinstance(default, list) and isinstance(value, Mapping):
-        raise LabError(f"{key}={as_text(value)} must be a list, as in '{key}=[one,two]'")
-    if not isinstance(default, bool | int | float) or (value is None and "." in key):
-        return  # null often turns something off; the class decides
-    if isinstance(default, bool):
-        if not isinstance(value, bool) and value not in (0, 1):
-            raise LabError(f"{key}={as_text(value)} must be true or false")
-        return
-    whole = isinstance(default, int) and not key.endswith(FRACTION_ALLOWED)
-    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not number or math.isnan(value):
-        is_round = whole and isinstance(value, float) and value.is_integer()
-        example = int(value) if is_round else default
-        kind = "a whole number" if whole else "a number"
-        raise LabError(f"{key}={as_text(value)} must be {kind}, such as {example}")
-
-
-def _check_group_value(key: str, value: Any, default: Defaults) -> None:
-    """Reject a value for a group of options, unless it is a group itself: `{lr:0.1}`."""
-    if isinstance(value, Mapping):
-        for name in value:
-            _check_value(f"{key}.{name}", value[name], default.get(name))
-        return
-    names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
-    if key.startswith(("callbacks.", "logger.")) and (value is None or not names):
-        raise LabError(f"{key}={as_text(value)}: to remove it, write ~{key}")
-    raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")

@@ -124,7 +124,7 @@ def choose_stage(config: DictConfig) -> Stage:
         raise LabError(f"stage={config.stage} is unknown{hint}: choose {', '.join(STAGES)}")
     check_stage(config)
     if config.stage in ("fit", "test", "predict", "export"):
-        from attention_lab.commandline.option_ranges import few_cores_warning
+        from attention_lab.commandline.option_values import few_cores_warning
         from attention_lab.interruption import own_process, resume
         from attention_lab.interruption.signals import is_rank_zero
         from attention_lab.lightning_import import import_lightning, names_other_packages

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.option_ranges import check_labels, check_pictures_format
+from attention_lab.commandline.option_values import check_labels, check_pictures_format
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message
 from attention_lab.errors import LabError

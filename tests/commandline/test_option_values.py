@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
-from attention_lab.commandline.option_ranges import CHOICES, MAXIMUMS, check_ranges, few_cores_warning
+from attention_lab.commandline.option_values import CHOICES, MAXIMUMS, check_ranges, few_cores_warning
 from attention_lab.errors import LabError
 from attention_lab.tasks.sequence_generation import MOST_BEAMS
 

@@ -1,8 +1,11 @@
-"""Ranges and allowed values of options, checked before PyTorch is imported."""
+"""Types, ranges and allowed values of options, checked before PyTorch is imported."""
 
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from hydra.core.override_parser.types import Sweep
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.argument_checks import LARGEST_SEED
@@ -11,6 +14,9 @@ from attention_lab.console_text import counted
 from attention_lab.errors import LabError
 from attention_lab.machine import usable_cores
 
+Defaults = Mapping[str, Any]
+FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
+"""Options that accept fractions although their default is an integer."""
 MINIMUMS = {
     "seed": 0,
     "pictures": 0,
@@ -62,6 +68,44 @@ CHOICES = {
 """Allowed values of options that are words."""
 PICTURE_FORMATS = ("png", "svg", "pdf")
 _TAG = r"\w[\w ./:-]{0,63}"
+
+
+def check_value(key: str, value: Any, default: Any) -> None:
+    """Reject a value whose type is not the default's."""
+    if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
+        return
+    if isinstance(default, Mapping):
+        _check_group_value(key, value, default)
+        return
+    if key.endswith("._target_") and value is not None and (not value or not isinstance(value, str)):
+        raise LabError(f"{key}={as_text(value)} must be the name of a class, such as my_package.MyClass")
+    if isinstance(default, list) and isinstance(value, Mapping):
+        raise LabError(f"{key}={as_text(value)} must be a list, as in '{key}=[one,two]'")
+    if not isinstance(default, bool | int | float) or (value is None and "." in key):
+        return  # null often turns something off; the class decides
+    if isinstance(default, bool):
+        if not isinstance(value, bool) and value not in (0, 1):
+            raise LabError(f"{key}={as_text(value)} must be true or false")
+        return
+    whole = isinstance(default, int) and not key.endswith(FRACTION_ALLOWED)
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or math.isnan(value):
+        is_round = whole and isinstance(value, float) and value.is_integer()
+        example = int(value) if is_round else default
+        kind = "a whole number" if whole else "a number"
+        raise LabError(f"{key}={as_text(value)} must be {kind}, such as {example}")
+
+
+def _check_group_value(key: str, value: Any, default: Defaults) -> None:
+    """Reject a value for a group of options, unless it is a group itself: `{lr:0.1}`."""
+    if isinstance(value, Mapping):
+        for name in value:
+            check_value(f"{key}.{name}", value[name], default.get(name))
+        return
+    names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
+    if key.startswith(("callbacks.", "logger.")) and (value is None or not names):
+        raise LabError(f"{key}={as_text(value)}: to remove it, write ~{key}")
+    raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")
 
 
 def check_ranges(config: DictConfig) -> None:
