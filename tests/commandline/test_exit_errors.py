@@ -25,7 +25,18 @@ from omegaconf import OmegaConf
         ("-m model=multihead,nw task.n_best=2", "there is no option task.n_best with some of the choices of"),
         ("hydra.run.dri=x", "there is no option hydra.run.dri"),
         ("sweep=optuna hydra.sweeper.n_trials=3", "there is no option hydra.sweeper.n_trials; did you mean "),
-        ("sweep=optuna sweep.sampler.seed=x", "in call to target 'optuna.samplers._tpe.sampler.TPESampler'"),
+        (
+            "sweep=optuna sweep.sampler.seed=x",
+            "sweep.sampler._target_=optuna.samplers.TPESampler: TypeError: C",
+        ),
+        (
+            "sweep=optuna sweep.sampler._target_=builtins.dict",
+            "sweep.sampler._target_=builtins.dict is not a sampler of Optuna",
+        ),
+        (
+            "sweep=optuna sweep.pruner._target_=optuna.pruners.Median",
+            "sweep.pruner._target_=optuna.pruners.Median: ModuleNotFoundError: No module",
+        ),
         ("sweep=optuna hydra.sweep.dir=${oc.decode:null}", "hydra.sweep.dir: While dereferencing "),
         ("-m hydra.sweeper.max_batch_size=${run_name:}", "hydra.sweeper.max_batch_size: While deref"),
     ],

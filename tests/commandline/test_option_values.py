@@ -1,19 +1,38 @@
 """Values of options that are checked before PyTorch is imported."""
 
+from pathlib import Path
+
 import pytest
 from omegaconf import OmegaConf
 
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
-from attention_lab.commandline.option_values import CHOICES, MAXIMUMS, check_ranges, few_cores_warning
+from attention_lab.commandline.option_values import (
+    CHOICES,
+    MAXIMUMS,
+    NESTED_GROUPS,
+    check_ranges,
+    check_value,
+    few_cores_warning,
+)
 from attention_lab.errors import LabError
 from attention_lab.tasks.sequence_generation import MOST_BEAMS
+
+CONF = Path(__file__).parents[2] / "conf"
 
 
 def test_choices_and_limits_are_those_of_the_classes() -> None:
     assert CHOICES["scoring.activation"] == tuple(ACTIVATIONS)
     assert CHOICES["window.falloff"] == FALLOFFS
     assert MAXIMUMS["task.beam_size"] == MAXIMUMS["task.n_best"] == MOST_BEAMS
+
+
+@pytest.mark.parametrize("group", NESTED_GROUPS)
+def test_a_choice_written_as_an_option(group: str) -> None:
+    choice = next((CONF / group).glob("*.yaml"))
+    key = group.replace("/", ".")
+    with pytest.raises(LabError, match=f"^{key}={choice.stem}: .* choose another with {group}=..., or set"):
+        check_value(key, choice.stem, {"seed": 1})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
-from attention_lab.commandline.option_values import Defaults, check_value
+from attention_lab.commandline.option_values import NESTED_GROUPS, Defaults, check_value
 from attention_lab.commandline.other_names import OPTIONS
 from attention_lab.commandline.overrides import (
     listed_values,
@@ -43,8 +43,7 @@ RARE = {
     "encoder": "experiment=crossover",
     "task": "model=seq2seq, transformer or image2seq",
     "search": "sweep=optuna sweep.space=...",
-    "sweep/sampler": "sweep=optuna",
-    "sweep/pruner": "sweep=optuna",
+    **dict.fromkeys(NESTED_GROUPS, "sweep=optuna"),
 }
 """Groups that only some choices have, and which ones do."""
 

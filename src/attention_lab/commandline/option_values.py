@@ -17,6 +17,8 @@ from attention_lab.machine import usable_cores
 Defaults = Mapping[str, Any]
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
+NESTED_GROUPS = ("sweep/sampler", "sweep/pruner")
+"""Groups of choices inside a choice of another group."""
 MINIMUMS = {
     "seed": 0,
     "pictures": 0,
@@ -105,7 +107,9 @@ def _check_group_value(key: str, value: Any, default: Defaults) -> None:
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
     if key.startswith(("callbacks.", "logger.")) and (value is None or not names):
         raise LabError(f"{key}={as_text(value)}: to remove it, write ~{key}")
-    raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")
+    group = key.replace(".", "/")
+    choice = f"choose another with {group}=..., or " if group in NESTED_GROUPS else ""
+    raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; {choice}set its options: {names}")
 
 
 def check_ranges(config: DictConfig) -> None:

@@ -5,17 +5,20 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import optuna
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import InstantiationException
 from hydra.plugins.launcher import Launcher
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
-from attention_lab.console_text import console_message, counted, printable
-from attention_lab.errors import LabError, first_line
+from attention_lab.console_text import console_message, counted, one_line, printable
+from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.files.writing import write_atomically
 from attention_lab.job_line import JOB_LINE
@@ -70,7 +73,8 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
     if metric is None:
         raise LabError("sweep=optuna needs a metric: for example, add monitor.metric=validation/loss")
     with without_warnings():
-        sampler, pruner = instantiate(config.sweep.sampler), instantiate(config.sweep.pruner)
+        sampler = _make_part("sampler", config.sweep.sampler, optuna.samplers.BaseSampler)
+        pruner = _make_part("pruner", config.sweep.pruner, optuna.pruners.BasePruner)
     study = SharedStudy(
         name=str(config.sweep.study),
         url=url,
@@ -84,6 +88,22 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
     )
     study.check_options({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
     return study
+
+
+def _make_part(name: str, node: DictConfig, kind: type) -> Any:
+    """Optuna's sampler or pruner. Raises LabError if it cannot be made from its options."""
+    part = f"sweep.{name}._target_={node.get('_target_')}"
+    try:
+        made = instantiate(node)
+    except InstantiationException as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = named_line(cause) if cause is not error else one_line(error)
+        raise LabError(f"{part}: {line}") from None
+    if not isinstance(made, kind):
+        raise LabError(f"{part} is not a {name} of Optuna")
+    return made
 
 
 def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failures: int) -> list[str]:
