@@ -28,7 +28,8 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.attention.attention import check_mechanism
-from attention_lab.attention.part_checks import check_makers, check_parts, check_span
+from attention_lab.attention.checks.parts import check_makers, check_parts
+from attention_lab.attention.checks.returned import check_span
 from attention_lab.attention.windows import Band, Global, Span
 from attention_lab.errors import LabError
 

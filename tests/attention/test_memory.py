@@ -20,7 +20,9 @@ from attention_lab.attention import (
     ScaledDot,
     Score,
 )
-from attention_lab.attention.memory import Memory, check_memory, check_query
+from attention_lab.attention.checks.keys import check_memory
+from attention_lab.attention.checks.queries import check_query
+from attention_lab.attention.memory import Memory
 from attention_lab.errors import LabError
 
 

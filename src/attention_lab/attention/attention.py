@@ -10,19 +10,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number, kind_of
+from attention_lab.attention.checks.parts import check_makers, check_parts, check_window_size
+from attention_lab.attention.checks.queries import check_query
+from attention_lab.attention.checks.returned import check_context, check_masked, check_scores, check_weights
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.memory import Call, Memory, check_query, make_memory
+from attention_lab.attention.memory import Call, Memory, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
-from attention_lab.attention.part_checks import (
-    check_context,
-    check_makers,
-    check_masked,
-    check_parts,
-    check_scores,
-    check_weights,
-    check_window_size,
-)
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score

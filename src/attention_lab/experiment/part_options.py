@@ -8,7 +8,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 
 from attention_lab.argument_checks import option_types, wrong_types
-from attention_lab.attention.part_checks import kind_of_part
+from attention_lab.attention.checks.parts import kind_of_part
 from attention_lab.commandline.option_paths import flatten, lookup
 from attention_lab.commandline.overrides import as_text
 from attention_lab.config_parts import MECHANISM

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.part_checks import check_vectors
+from attention_lab.attention.checks.positions import check_vectors
 from attention_lab.attention.positions.constant_buffer import ConstantBuffer
 from attention_lab.errors import LabError
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.part_checks import check_grid, check_vectors
+from attention_lab.attention.checks.positions import check_grid, check_vectors
 from attention_lab.attention.torch_state import has_values, needs_plain_operations
 from attention_lab.errors import LabError
 

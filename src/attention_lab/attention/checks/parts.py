@@ -1,0 +1,103 @@
+"""Check the parts that are given to an attention or a mechanism, and the module that `from_torch` copies."""
+
+from functools import partial
+
+from torch import nn
+
+from attention_lab.argument_checks import kind_of
+from attention_lab.attention.scores import Score
+
+_TORCH_PARAMETERS = {
+    *("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+    *("bias_k", "bias_v", "out_proj.weight", "out_proj.bias"),
+}
+_KINDS = {
+    "attention_lab.attention.normalizers": "normalizer",
+    "attention_lab.attention.pooling": "pooling",
+    "attention_lab.attention.windows": "window",
+}
+"""The kinds of parts, by the module that defines their classes."""
+
+
+def check_parts(score: object, **others: object) -> None:
+    """Raise TypeError if the score is not a `Score` or incomplete, or another part cannot be called."""
+    for name, part in {"score": score, **others}.items():
+        kind = part.func if isinstance(part, partial) else part
+        if isinstance(kind, type):
+            given = "a class" if kind is part else "a partial, which Mechanism takes"
+            raise TypeError(f"Attention({name}=...) takes an instance, not {given}: {_called(kind)}")
+        if part is not None and not callable(part):
+            raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
+        _check_kind("Attention", name, type(part))
+    if hasattr(score, "_orig_mod"):  # what torch.compile returns
+        kind = type(score._orig_mod).__name__
+        raise TypeError(
+            f"Attention(score) takes a Score, not a compiled one: compile the attention, or the model around "
+            f"it, such as torch.compile(Attention({kind}(...)))"
+        )
+    if not isinstance(score, Score):
+        raise TypeError(
+            f"Attention(score) takes a Score, not {kind_of(score)}: define class MyScore(Score) with "
+            "forward(query, keys)"
+        )
+    if "query_size" not in vars(score):
+        raise TypeError(
+            f"{type(score).__name__}.__init__ must call super().__init__(query_size, key_size, heads)"
+        )
+
+
+def check_window_size(window: object, score: Score) -> None:
+    """Raise ValueError if a window was made for queries of another size, such as `Band(3)` for a width."""
+    made_for = getattr(window, "query_size", score.query_size)
+    if made_for != score.query_size:
+        name = type(window).__name__
+        raise ValueError(
+            f"the window was made for queries of size {made_for}, the score for {score.query_size}: write "
+            f"{name}({score.query_size}, ...) and give the width by its name"
+        )
+
+
+def check_makers(**makers: object) -> None:
+    """Raise TypeError if a part of a mechanism is not the class or function that makes it."""
+    for name, maker in makers.items():
+        if isinstance(maker, nn.Module) or not callable(maker):
+            kind = type(maker).__name__
+            like = kind if isinstance(maker, nn.Module) else "MyPart"
+            raise TypeError(
+                f"Mechanism({name}=...) takes a class such as {like}, or partial({like}, option=...), which "
+                f"makes the part for any sizes, not {kind_of(maker)}"
+            )
+        made = maker.func if isinstance(maker, partial) else maker
+        if isinstance(made, type):
+            _check_kind("Mechanism", name, made)
+
+
+def kind_of_part(kind: type) -> str | None:
+    """The kind of part that a class is, such as `score`, if it is or derives from one of this package."""
+    kinds = [_KINDS[one.__module__] for one in kind.__mro__ if one.__module__ in _KINDS]
+    return "score" if issubclass(kind, Score) else next(iter(kinds), None)
+
+
+def _check_kind(call: str, name: str, kind: type) -> None:
+    """Raise TypeError if a class of this package, or one derived from it, is another kind of part."""
+    meant = kind_of_part(kind) or name
+    if meant != name:
+        raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
+
+
+def check_torch_module(module: object) -> None:
+    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has other parameters than that."""
+    if not isinstance(module, nn.MultiheadAttention):
+        given = f"{kind_of(module)} of {type(module).__module__}"
+        raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {given}")
+    for name in module.state_dict():
+        if name not in _TORCH_PARAMETERS and not name.startswith("attention."):  # those of our own score
+            raise TypeError(
+                f"from_torch cannot copy {name}: remove parametrizations, pruning and adapters from the "
+                "module first, and add them to the copy"
+            )
+
+
+def _called(kind: type) -> str:
+    options = "query_size=64, key_size=64" if issubclass(kind, Score) else "..."
+    return f"write {kind.__name__}({options})"
