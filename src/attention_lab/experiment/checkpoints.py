@@ -2,34 +2,30 @@
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import compress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
-from torch import Tensor, nn
+from torch import Tensor
 
 from attention_lab.commandline.option_paths import flatten
 from attention_lab.config_parts import MECHANISM, completed
 from attention_lab.console_text import printable, with_short_words
-from attention_lab.data.reading.codecs import Codec, TransductionCodec
+from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
+from attention_lab.experiment.ensembles import combined
 from attention_lab.files.run_files import RECIPE
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.machine import physical_memory
-from attention_lab.models import ClassifierEnsemble, Ensemble, TwoWayEnsemble
-from attention_lab.models.transduction import TransductionModel
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.sizes import Sizes
-from attention_lab.tasks import Task, Transduction
-from attention_lab.tasks.classification import LabelPrediction
+from attention_lab.tasks import Task
+from attention_lab.tasks.model_checks import first_not_finite
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
 from attention_lab.untrusted.training_state import is_number
-
-TaskT = TypeVar("TaskT", bound=Task)
 
 
 def load(
@@ -58,7 +54,7 @@ def load(
         LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined.
     """
     trained = load_checkpoints(path, adapt, allow)
-    if warning := warning_of_weights(trained):
+    if warning := not_finite_warning(trained):
         warnings.warn(warning, stacklevel=2)
     return trained
 
@@ -66,12 +62,12 @@ def load(
 def load_checkpoints(
     path: Paths, adapt: Callable[[Config], Config] | None, allow: Sequence[str]
 ) -> TrainedModel[Task]:
-    """The same as `load`, without its warning."""
+    """`load` without its warning."""
     paths = find_checkpoints(path)
     checkpoints = [read_checkpoint(one) for one in paths]
     tasks = [_rebuilt(*one, adapt, allow) for one in zip(paths, checkpoints, strict=True)]
     if len(tasks) > 1:
-        return TrainedModel(_ensemble(paths, tasks), paths)
+        return TrainedModel(combined(paths, tasks), paths)
     return TrainedModel(tasks[0], paths, saved_score(checkpoints[0], paths[0]))
 
 
@@ -148,78 +144,7 @@ def check_model_size(
         return  # as in `_check_size`
 
 
-def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
-    """Combine all models in the first task.
-
-    Its options apply to all, except that CTC rescoring is on if any task uses it: the first model may have no
-    CTC scores. With models of both directions, the first one that generates from left to right is used; see
-    `TwoWayEnsemble`.
-    """
-    if isinstance(tasks[0], LabelPrediction):
-        classifiers = _members(paths, tasks, LabelPrediction)  # type: ignore[type-abstract]
-        classifiers[0].model = ClassifierEnsemble([task.model for task in classifiers])
-        return classifiers[0]
-    backward = [_is_backward(task.codec) for task in tasks]
-    place = backward.index(False) if False in backward else 0
-    members = _members(paths, tasks, Transduction, place)
-    first = members[place]
-    first.ctc_rescoring = max(task.ctc_rescoring for task in members)
-    models = [cast(TransductionModel, task.model) for task in members]
-    if any(backward) and not all(backward):
-        right_to_left = list(compress(models, backward))
-        left_to_right = [model for model in models if model not in right_to_left]
-        first.model = TwoWayEnsemble(left_to_right, right_to_left, _tags(first.codec))
-    else:
-        first.model = Ensemble(models)
-    return first
-
-
-def _members(paths: Sequence[Path], tasks: Sequence[Task], kind: type[TaskT], place: int = 0) -> list[TaskT]:
-    """The tasks. Raises LabError unless all are of this kind, and have the symbols of the one in `place`."""
-    members = []
-    for path, task in zip(paths, tasks, strict=True):
-        if not isinstance(task, kind):
-            wanted = "classifier" if kind is LabelPrediction else "sequence-to-sequence model"
-            raise LabError(
-                f"ckpt_path: {path} has no {wanted}: several sequence-to-sequence models can be combined, or "
-                "several classifiers"
-            )
-        if first_not_finite(task.model):
-            raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
-        if _symbols(task.codec) != _symbols(tasks[place].codec):
-            parts, same = "vocabularies", "symbols"
-            if kind is LabelPrediction:
-                parts, same = "labels, symbols or scales of numbers", "labels and inputs"
-            raise LabError(
-                f"ckpt_path: {paths[place]} and {path} have different {parts}: "
-                f"only models with the same {same} can be combined"
-            )
-        members.append(task)
-    return members
-
-
-def _is_backward(codec: Codec) -> bool:
-    return isinstance(codec, TransductionCodec) and codec.target.notation.right_to_left
-
-
-def _symbols(codec: Codec) -> dict[str, Any]:
-    """The state of a codec, ignoring its writing direction."""
-    return codec.left_to_right.state() if isinstance(codec, TransductionCodec) else codec.state()
-
-
-def _tags(codec: Codec) -> list[int]:
-    """The ids of the source symbols that are tags."""
-    assert isinstance(codec, TransductionCodec)
-    symbols = codec.source.vocabulary.symbols
-    return codec.source.vocabulary.ids(filter(codec.source.notation.keeps_place, symbols))
-
-
-def first_not_finite(model: nn.Module) -> str:
-    """The name of the first parameter with values that are NaN or infinite; empty if there is none."""
-    return next((name for name, one in model.named_parameters() if not bool(one.isfinite().all())), "")
-
-
-def warning_of_weights(trained: TrainedModel[Task]) -> str:
+def not_finite_warning(trained: TrainedModel[Task]) -> str:
     """A warning if weights are NaN or infinite; empty if all are finite, as those of an ensemble must be."""
     name = first_not_finite(trained.model)
     return f"ckpt_path={trained.files[0]}: {name} has weights that are NaN or infinite" if name else ""

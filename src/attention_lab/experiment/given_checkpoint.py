@@ -13,7 +13,7 @@ from attention_lab.console_text import console_message
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
-from attention_lab.experiment.checkpoints import load_checkpoints, warning_of_weights
+from attention_lab.experiment.checkpoints import load_checkpoints, not_finite_warning
 from attention_lab.experiment.part_options import check_typed_option
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption.signals import is_rank_zero
@@ -51,7 +51,7 @@ def load_trained_model(plain: Config) -> Given:
 
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
     trained = load_checkpoints(paths, adapted, plain["allow"])
-    if (warning := warning_of_weights(trained)) and is_rank_zero():
+    if (warning := not_finite_warning(trained)) and is_rank_zero():
         print(console_message("Warning", warning), file=sys.stderr)
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     config = {**plain, **given, **trained.task.recipe["config"]}

@@ -66,3 +66,8 @@ def checked_logits(model: nn.Module, logits: object, expected: Sequence[int], ax
         f"{type(model).__name__} must return floating-point logits {list(expected)}, one for each {axes}, "
         f"not {given}"
     )
+
+
+def first_not_finite(model: nn.Module) -> str:
+    """The name of the first parameter with values that are NaN or infinite; empty if there is none."""
+    return next((name for name, one in model.named_parameters() if not bool(one.isfinite().all())), "")
