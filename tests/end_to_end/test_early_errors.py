@@ -2,7 +2,7 @@
 
 import pytest
 
-from attention_lab.experiment import stages
+from attention_lab.experiment.stages import fit
 
 TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
 SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
@@ -38,5 +38,5 @@ def test_a_mistake_is_found_before_the_first_epoch(options: list[str], message: 
 def test_a_wrong_type_is_found_before_the_data_are_read(
     option: str, command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "make_data", None)
+    monkeypatch.setattr(fit, "make_data", None)
     assert command(*TOY, option).err == f"Error: {option} must be a number\n"

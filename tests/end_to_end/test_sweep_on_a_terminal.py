@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from attention_lab.callbacks.progress import JobProgress
-from attention_lab.experiment import stages
+from attention_lab.experiment.stages import fit
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -51,6 +51,6 @@ def test_the_line_of_a_job_shows_its_progress_and_then_its_result(tmp_path: Path
 def test_progress_can_be_switched_off(
     monkeypatch: pytest.MonkeyPatch, trainer: dict[str, Any], callbacks: dict[str, Any], number: int
 ) -> None:
-    monkeypatch.setattr(stages, "in_sweep", lambda: True)
-    shown = stages._messages({"trainer": trainer, "callbacks": callbacks}, Path("folder"))
+    monkeypatch.setattr(fit, "in_sweep", lambda: True)
+    shown = fit._messages({"trainer": trainer, "callbacks": callbacks}, Path("folder"))
     assert [type(one) for one in shown] == [JobProgress] * number

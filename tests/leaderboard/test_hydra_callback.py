@@ -182,12 +182,12 @@ def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_an_unforeseen_error_keeps_its_traceback(command, monkeypatch) -> None:
-    from attention_lab.experiment import stages
+    from attention_lab.experiment.stages import fit
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(stages, "make_task", broken)
+    monkeypatch.setattr(fit, "make_task", broken)
     done = command(*NW, "seed=1,2")
     assert done.status == 1
     assert "Traceback" not in done.out + done.err

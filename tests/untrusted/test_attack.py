@@ -16,7 +16,10 @@ from forked import MEGABYTES, SECONDS, prepare, run
 from hostile import Case, cases
 
 # imported once for all forked processes
-import attention_lab.experiment.stages
+import attention_lab.experiment.stages.export
+import attention_lab.experiment.stages.fit
+import attention_lab.experiment.stages.predict
+import attention_lab.experiment.stages.test
 import attention_lab.leaderboard.board
 import attention_lab.report.report_page  # noqa: F401
 

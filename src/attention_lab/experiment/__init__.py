@@ -23,13 +23,13 @@ from attention_lab.files.writing import write_atomically
 
 Stage = Callable[[DictConfig], Any]
 STAGES = {
-    "fit": "attention_lab.experiment.stages:fit",
-    "test": "attention_lab.experiment.stages:test",
-    "predict": "attention_lab.experiment.stages:predict",
+    "fit": "attention_lab.experiment.stages.fit:fit",
+    "test": "attention_lab.experiment.stages.test:test",
+    "predict": "attention_lab.experiment.stages.predict:predict",
     "report": "attention_lab.report.report_page:report",
     "leaderboard": "attention_lab.leaderboard.board:leaderboard",
-    "export": "attention_lab.experiment.stages:export",
-    "theorem": "attention_lab.experiment.theorem_stage:theorem",
+    "export": "attention_lab.experiment.stages.export:export",
+    "theorem": "attention_lab.experiment.stages.theorem:theorem",
 }
 """The function of each stage, imported only when the stage runs: some need no PyTorch."""
 CHOICES = {

@@ -10,7 +10,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import Places
-from attention_lab.experiment.stages import prediction_table, readable_lines
+from attention_lab.experiment.stages.predict import prediction_table, readable_lines
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.tasks import Transduction
 

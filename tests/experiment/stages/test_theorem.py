@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 from rich.text import Text
 
-from attention_lab.experiment.theorem_stage import _show
+from attention_lab.experiment.stages.theorem import _show
 from attention_lab.theorems import Finding
 
 SMALL = {
@@ -31,7 +31,7 @@ SMALL = {
 }
 OFTEN = {"graph_equivalence", "scaling"}
 """Theorems that are run in long tests; each is also tested in tests/theorems."""
-CONF = Path(__file__).parents[2] / "conf" / "experiment"
+CONF = Path(__file__).parents[3] / "conf" / "experiment"
 
 
 def test_every_theorem_of_conf_is_tested_here() -> None:
@@ -148,7 +148,7 @@ def test_a_mistake_is_one_line(command, arguments: list[str], message: str) -> N
 
 @pytest.mark.long
 def test_no_lightning_is_imported() -> None:
-    script = "import sys, attention_lab.experiment.theorem_stage as d; "
+    script = "import sys, attention_lab.experiment.stages.theorem as d; "
     script += "sys.exit(any(name.startswith(('pytorch_lightning', 'lightning')) for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
