@@ -16,7 +16,7 @@ from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import NodeSplit, Split
 from attention_lab.data.reading.files import blame, read_once
-from attention_lab.data.reading.returned import require
+from attention_lab.data.reading.returned_checks import require
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.specs.graph import GraphFilesSpec

@@ -23,7 +23,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.image_files import Images, content_of, read_image, read_listed, whole_cells
-from attention_lab.data.reading.returned import require, require_lists
+from attention_lab.data.reading.returned_checks import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec

@@ -14,7 +14,7 @@ from attention_lab.data.reading.codecs import LanguageCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import LanguageSplit, Split
 from attention_lab.data.reading.files import read_once
-from attention_lab.data.reading.returned import require, require_lists
+from attention_lab.data.reading.returned_checks import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import TextSpec

@@ -15,7 +15,7 @@ from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import RegressionSplit, Split
 from attention_lab.data.reading.files import blame, read_once
-from attention_lab.data.reading.returned import require
+from attention_lab.data.reading.returned_checks import require
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.sampled import SineSpec
 from attention_lab.data.specs.tables import CSVSpec, TableSpec

@@ -13,7 +13,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.files import Row
-from attention_lab.data.reading.returned import require, require_lists
+from attention_lab.data.reading.returned_checks import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec

@@ -11,7 +11,7 @@ from attention_lab.attention.recording.call_arguments import arguments_of
 from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.replacing import hugging_face, scaled_dot_product_calls
 from attention_lab.attention.replacing.calls import Calls
-from attention_lab.attention.replacing.kept_attention import noted_names
+from attention_lab.attention.replacing.unreplaced_attention import noted_names
 from attention_lab.errors import first_line
 
 

@@ -13,7 +13,7 @@ from attention_lab.attention.replacing import hugging_face, scaled_dot_product
 from attention_lab.attention.replacing.attend import mechanism_in
 from attention_lab.attention.replacing.calls import PART
 from attention_lab.attention.replacing.first_run import FoundCalls, first_run
-from attention_lab.attention.replacing.kept_attention import warn_of_kept
+from attention_lab.attention.replacing.unreplaced_attention import warn_of_unreplaced
 from attention_lab.attention.torch_multihead import MultiheadAttention
 
 _REMEDIES = {
@@ -108,7 +108,7 @@ def replace_attention(
             "that call scaled_dot_product_attention when the model runs on `inputs`"
         )
     replaced = {one.name for one in replacements}
-    warn_of_kept(model, [name for name in attending if name in chosen and name not in replaced])
+    warn_of_unreplaced(model, [name for name in attending if name in chosen and name not in replaced])
     for _, holder, part, new, attention in replacements:
         setattr(holder, part, new)
         attention.part_of_layer = attention.part_of_layer or part

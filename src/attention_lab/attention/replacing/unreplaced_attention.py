@@ -51,7 +51,7 @@ class _Noting(RecordingMode):
         """Not noted here, as it is replaced or rejected."""
 
 
-def warn_of_kept(model: nn.Module, names: Collection[str]) -> None:
+def warn_of_unreplaced(model: nn.Module, names: Collection[str]) -> None:
     """Warn of modules that attend by operations of their own, if there are any."""
     if names:
         kinds = {name: type(model.get_submodule(name)).__name__ for name in names}
