@@ -147,7 +147,7 @@ class Attention(nn.Module):
         weights = self.normalizer(scores, span.mask)
         check_weights(weights, self.normalizer, scores)
         kind = type(self.normalizer)
-        # once for a class: on a GPU it waits for the values
+        # checked once for each class: on a GPU, the check waits for the values
         unchecked = self._obeys_masks is not kind and has_values(weights)
         if unchecked and check_masked(weights, span.mask, self.normalizer):
             self._obeys_masks = kind
@@ -181,7 +181,7 @@ class Attention(nn.Module):
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Hide the calls inside from a recording: they are parts of a call that is recorded as one."""
+        """Hide the calls inside from recordings: they are parts of a call that is recorded as a whole."""
         recorders = [] if self.record is None else self.record.of_this_thread()
         for one in recorders:
             one.paused += 1

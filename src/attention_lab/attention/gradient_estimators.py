@@ -68,7 +68,7 @@ def reward_to_go(log_likelihood: Float[Tensor, "... T"]) -> Float[Tensor, "... T
 def leave_one_out(reward: Float[Tensor, "B N *T"]) -> Float[Tensor, "B N *T"]:
     """For each of N > 1 samples of an example, the mean reward of its other samples.
 
-    As a baseline it adds no bias, because the samples are independent. Unlike a moving average it knows how
-    difficult the example is (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
+    As a baseline it adds no bias, because the samples are independent. Unlike a moving average, it reflects
+    how difficult the example is (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
     """
     return (reward.sum(1, keepdim=True) - reward) / (reward.shape[1] - 1)

@@ -97,11 +97,11 @@ def known_all_true(mask: Bool[Tensor, "..."]) -> bool:
 def mask_and_bias(
     added: Float[Tensor, "..."], lowest: float = -math.inf
 ) -> tuple[Bool[Tensor, "..."], Float[Tensor, "..."] | None]:
-    """The keys that a mask which is added to the scores leaves visible, and what it adds to their scores.
+    """Split a mask that is added to the scores into a boolean mask and a bias.
 
     Args:
         added: the mask; at most `lowest` for a hidden key.
-        lowest: such as -inf.
+        lowest: the largest value that means "hidden".
 
     Returns:
         The mask, True = attend, and the bias, 0 for hidden keys; None if it is 0 for all.
@@ -209,9 +209,9 @@ def check_edges(edges: Any) -> None:
 def check_count(name: str, number: object, least: int | None = None) -> None:
     """Raise LabError if a size or a position is not a whole number, or is below `least`.
 
-    Not for numbers of compiled or traced code, which may be symbolic or tensors, and not a value on a GPU.
+    Not checked: anything in compiled code, symbolic numbers, and tensors that hold a single integer.
     """
-    if type(number) is int and (least is None or number >= least):  # as nearly always
+    if type(number) is int and (least is None or number >= least):  # the usual case, without a call
         return
     if torch.compiler.is_compiling() or isinstance(number, torch.SymInt):
         return
@@ -221,7 +221,7 @@ def check_count(name: str, number: object, least: int | None = None) -> None:
 
 
 def _check_counts(queries: object, keys: object, offset: object) -> None:
-    """`check_count` for the arguments of a mask of positions."""
+    """`check_count` for the sizes and the offset of a mask that depends on positions."""
     check_count("queries", queries, least=0)
     check_count("keys", keys, least=0)
     check_count("offset", offset)

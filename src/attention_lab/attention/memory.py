@@ -35,7 +35,7 @@ class Memory(NamedTuple):
     def hides_later_keys(self, offset: int) -> bool:
         """Whether the causal order hides any key from queries at `offset`, `offset + 1`, ...
 
-        Without values, as in compiled or traced code, True for every causal memory: sizes may change later.
+        Always True for a causal memory in compiled or traced code, where sizes may change later.
         """
         return self.causal and (offset < self.value.shape[-2] - 1 or not has_values(self.value))
 
@@ -114,7 +114,8 @@ class Call:
 
     def __post_init__(self) -> None:
         mask = self.memory.mask
-        if mask is not None and mask.shape[-1] == 1 and known_all_true(mask):  # as `make_memory` leaves it
+        # Such a mask hides nothing: `make_memory` keeps only its number of rows.
+        if mask is not None and mask.shape[-1] == 1 and known_all_true(mask):
             self.memory = self.memory._replace(mask=None)
 
     @property
@@ -146,7 +147,7 @@ def make_memory(
     examples = None
     if mask is not None and known_all_true(mask):
         examples = mask.new_empty(*mask.shape[:-2], 1, 1)
-        rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
+        rows = mask.shape[-2]  # kept: there must be one for each query, even if none hides a key
         mask = None if rows == 1 else mask.new_ones(rows, 1)
     elif mask is not None:
         hidden = ~mask.any(-2, keepdim=True).transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
@@ -155,6 +156,6 @@ def make_memory(
         value = key if same else value.masked_fill(hidden, 0.0)
     keys = score.keys(key)
     check_keys(keys, score, key)
-    if examples is not None:  # what all share is that of each example, as where the mask hides a key
+    if examples is not None:  # give each example its own rows, as a mask that hides keys does
         keys, value = (torch.broadcast_tensors(x, examples)[0] for x in (keys, value))  # type: ignore[no-untyped-call]
     return Memory(keys, value, mask, causal)

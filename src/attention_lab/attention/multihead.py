@@ -157,8 +157,8 @@ class MultiHead(nn.Module):
 
         Raises:
             TypeError: `x` is not a tensor, or the memory does not come from a step.
-            ValueError: the sequences have the wrong shape, or the memory is of other heads, has a mask or is
-                not causal.
+            ValueError: the sequences have the wrong shape, or the memory has other heads or a mask, or is not
+                causal.
         """
         check_sequences(x, self.size)
         offset = 0 if memory is None else checked_memory("step(x, memory)", memory).value.shape[-2]
@@ -169,7 +169,7 @@ class MultiHead(nn.Module):
         return output, memory
 
     def _check_heads(self, value: Tensor) -> None:
-        """Raise ValueError if values are not those of heads like these: others may still broadcast."""
+        """Raise ValueError if values are not laid out in this layer's heads: others may still broadcast."""
         heads, size = {self.heads, self.key_value_heads}, self.size // self.heads
         if torch.compiler.is_compiling():
             return
@@ -180,7 +180,7 @@ class MultiHead(nn.Module):
             )
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
-        """A part of the projections; the others are computed only if that takes more than the weights."""
+        """One part of the projections. Only a plain linear layer can leave out the others."""
         project = self.project
         if computes_as(project, nn.Linear):
             return F.linear(x, project.weight[part], project.bias[part])
@@ -235,7 +235,7 @@ class MultiHead(nn.Module):
 
 
 def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
-    """Raise TypeError for what is not a tensor, and ValueError for sequences that are not `[B, L, size]`."""
+    """Raise TypeError if `x` is not a tensor, and ValueError if it is not `[B, L, size]`."""
     check_tensors("MultiHead", x=x, **({} if mask is None else {"mask": mask}))
     if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")

@@ -63,7 +63,7 @@ def _visible(scores: Tensor, mask: Tensor | None, temperature: float | Tensor) -
 
 
 def scaled_scores(scores: Float[Tensor, "..."], factor: Tensor) -> Float[Tensor, "..."]:
-    """`scores * factor`; a score of -inf, which any factor keeps, adds nothing to the factor's gradient."""
+    """`scores * factor`; a score of -inf stays -inf and adds nothing to the gradient of the factor."""
     outside = scores.detach() == -torch.inf
     return (scores.masked_fill(outside, 0.0) * factor).masked_fill(outside, -torch.inf)
 
@@ -195,7 +195,7 @@ class Sigmoid(_Tempered):
 
 
 def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Keys that must have weight zero: masked, or outside the support of a compact kernel."""
+    """Keys that must have weight zero: those that are masked or outside the support of a compact kernel."""
     outside = scores.detach() == -torch.inf
     if mask is None:
         return outside
@@ -214,7 +214,7 @@ def _check_scores(scores: object) -> None:
 
 
 def _check(mask: Tensor, scores: Tensor) -> None:
-    """Raise ValueError if a mask does not fit the scores; not in compiled code, see `memory.check_memory`."""
+    """Raise ValueError if a mask does not fit the scores; not in compiled code, as in `check_memory`."""
     if not torch.compiler.is_compiling():
         check_mask(mask, scores.shape)
 
@@ -271,7 +271,8 @@ def _entmax15(scores: Tensor) -> Tensor:
 def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The scores above -1 (below it, weights are zero), in descending order, and 1, 2, ...
 
-    Other scores count as -1; only as many are returned as a row of the batch has above -1, if that is faster.
+    Other scores count as -1. If it is faster, only the first columns are returned: as many as one row of the
+    batch has scores above -1.
     """
     scores = scores.detach().clamp_min(-1.0)
     few = None

@@ -24,7 +24,7 @@ class Soft(nn.Module):
 
 
 class Draw(NamedTuple):
-    """What the loss needs to know of sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
+    """Sampled positions as the loss needs them: `log p(s)` and the entropy of p, each `[..., Q]`."""
 
     log_probability: Tensor
     entropy: Tensor
@@ -61,9 +61,9 @@ class Hard(_OneHot):
 
     Args:
         samples: N, the number of samples for each example and step.
-        baseline: what is subtracted from `log p(y | s)`, for lower variance with the same mean: its
-            `moving_average` (or True), with `leave_one_out` its mean over the other samples of the same
-            example, or with `none` (or False) nothing.
+        baseline: subtracted from `log p(y | s)`, which lowers the variance and keeps the mean:
+            `moving_average` (or True), `leave_one_out` for the mean over the other samples of the same
+            example, or `none` (or False).
         decay: of the moving average, b <- decay b + (1 - decay) log p(y | s); 0.9 in the paper.
         weight: lambda_r, the weight of the score-function term.
         entropy: lambda_e, the weight of the entropy term, which keeps the weights from collapsing early.
@@ -185,7 +185,7 @@ def probabilities(weights: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]
 
 
 def log_of(probability: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The logarithm, with 0 instead of `log 0`, whose infinite slope would turn any gradient into NaN."""
+    """The logarithm, but 0 for `log 0`, whose infinite slope would turn every gradient into NaN."""
     return probability.where(probability > 0, 1.0).log()
 
 

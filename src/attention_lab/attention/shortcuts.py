@@ -29,7 +29,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
-    """Whether a part is a `kind`, and has its formula."""
+    """Whether a part is a `kind` and computes the formula of that class."""
     if not isinstance(part, kind) or _is_altered(part):
         return False
     return type(part).forward is kind.forward and type(part).__call__ is kind.__call__
@@ -53,14 +53,14 @@ def scale_and_sink_of(normalizer: Normalizer) -> tuple[float | Tensor | None, Te
 
 
 def _of_all_keys(scale: float | Tensor | None) -> float | Tensor | None:
-    """A factor, unless it differs between keys."""
+    """The factor; None if it differs between keys."""
     return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
 
 
 def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module, dropout: nn.Module) -> bool:
     """Whether the context of a query is known not to depend on its head, nor on the queries beside it.
 
-    Then the queries of several heads may be attended to as the rows of one.
+    If so, the queries of several heads may attend as the rows of one head.
     """
     return (
         type(score) in _SCORES
@@ -125,7 +125,7 @@ def _describes_formula(part: object, shortcut: str) -> bool:
     """Whether the class of a part defines the shortcut, and no subclass or hook alters the formula."""
     if _is_altered(part):
         return False
-    if torch.compiler.is_compiling():  # which warns of caches
+    if torch.compiler.is_compiling():  # the compiler warns about caches
         return _defines_with_formula(type(part), shortcut)
     return _remembered(type(part), shortcut)
 

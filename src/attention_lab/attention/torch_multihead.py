@@ -269,7 +269,7 @@ def _check_mask(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
 
 
 def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Apply `change` to all three; a tensor that is passed twice stays one, to be projected at once."""
+    """Apply `change` to all three; a tensor that is passed twice is changed once, and projected in one go."""
     changed = {id(x): change(x) for x in (query, key, value)}
     return [changed[id(x)] for x in (query, key, value)]
 

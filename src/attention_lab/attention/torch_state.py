@@ -23,7 +23,7 @@ def has_values(x: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or _in_trace() or _in_proxies() or under_vmap() or x.is_meta:
         return False
-    return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # the first sees through wrappers
+    return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # `is_fake` sees through wrappers
 
 
 def under_vmap() -> bool:
@@ -35,7 +35,7 @@ def under_vmap() -> bool:
 
 
 def in_torch_func() -> bool:
-    """Whether any transform of `torch.func` is running, which hides what autograd outside of it knows.
+    """Whether any transform of `torch.func` is running, which hides the state of the autograd outside it.
 
     Always False in compiled code, where this cannot be queried.
     """
@@ -50,8 +50,8 @@ def in_forward_mode() -> bool:
 def needs_plain_operations() -> bool:
     """Whether our autograd functions cannot be used.
 
-    True in forward mode, also in compiled code; in a trace, which could not be saved with them; and under any
-    other transform of `torch.func`, except in compiled code, where this cannot be queried.
+    True in forward mode, even in compiled code, and in a trace, which could not be saved with them. Also True
+    under any other transform of `torch.func`, except in compiled code, where this cannot be queried.
     """
     return in_forward_mode() or _in_trace() or _in_proxies() or _running()
 
@@ -59,7 +59,7 @@ def needs_plain_operations() -> bool:
 def recomputing() -> bool:
     """Whether the backward pass is running, in which checkpointing calls modules a second time.
 
-    Always False in compiled code, which cannot ask.
+    Always False in compiled code, where this cannot be queried.
     """
     return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
@@ -123,7 +123,7 @@ def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
 
 
 def uncached_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """Autocast as it is on the device of `x`, but without its cache.
+    """The current autocast on the device of `x`, but without its cache.
 
     A parameter whose cast was cached under `no_grad` would get no gradient where it is used again.
     """

@@ -87,7 +87,7 @@ class Band(nn.Module):
     the one at its own position.
 
     Args:
-        query_size: that of the score; the window depends only on positions.
+        query_size: the query size of the score; unused, as the window depends only on positions.
         heads: unused.
         width: D, the number of positions on either side.
         falloff: `none` or `gaussian`.

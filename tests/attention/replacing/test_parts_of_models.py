@@ -41,7 +41,7 @@ def test_attention_and_layers_that_take_the_mask_of_a_model_without_the_interfac
 
 
 class _Pooling(nn.Module):
-    """Attends once by the function, and once by operations of its own."""
+    """Attends once by the function, and once with its own operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,15 +69,15 @@ def test_attention_by_operations_of_the_model_itself_is_named() -> None:
     inputs = torch.randn(2, 5, 32)
     with pytest.warns(
         UserWarning,
-        match=r"^replace_attention: the mechanism was not put in 'pool' \(Pool\), where _Pooling attends by "
-        "operations of its own: they stay as they are$",
+        match=r"^replace_attention: the mechanism was not put in 'pool' \(Pool\), where _Pooling computes "
+        "attention with its own operations: they stay as they are$",
     ):
         assert list(replace_attention(_Pooling(), SAME, inputs)) == ["layer.self_attn"]
     assert list(replace_attention(_Pooling(), SAME, inputs, names=["layer"])) == ["layer.self_attn"]
 
 
 class _Whole(Pool):
-    """Attends by operations of its own around a layer that attends by the function."""
+    """Attends with its own operations around a layer that attends by the function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,12 +90,14 @@ class _Whole(Pool):
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_a_model_that_attends_itself_is_named(device: str) -> None:
     model, inputs = _Whole().to(device), torch.randn(2, 5, 32, device=device)
-    with pytest.warns(UserWarning, match="not put in the model, where _Whole attends by operations of its"):
+    with pytest.warns(
+        UserWarning, match="not put in the model, where _Whole computes attention with its own op"
+    ):
         assert list(replace_attention(model, SAME, inputs)) == ["layer.self_attn"]
 
 
 class _Around(nn.Module):
-    """Attends by the function, around a part that attends by operations of its own."""
+    """Attends by the function, around a part that attends with its own operations."""
 
     def __init__(self) -> None:
         super().__init__()

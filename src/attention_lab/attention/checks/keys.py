@@ -30,9 +30,9 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         mask: boolean; see `Attention.remember`.
         score: made for keys of one size, with or without heads.
     """
-    if not value.is_floating_point():  # the weights would be rounded, too
+    if not value.is_floating_point():  # the weights would be rounded to integers
         raise ValueError(f"values must be floating-point, got {value.dtype}: give value.float()")
-    if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
+    if torch.compiler.is_compiling():  # a check of shapes would recompile the code for each shape
         return
     if key.dim() < 2 or value.dim() < 2:
         raise ValueError(
@@ -61,7 +61,7 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:
-    """Raise ValueError if a mask could be per example or per head and its shape does not tell which."""
+    """Raise ValueError if the shape of a mask does not tell whether it is per example or per head."""
     if key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
         return
     given = f"a mask {list(mask.shape)} for keys {list(key.shape)}"

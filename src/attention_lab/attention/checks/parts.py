@@ -79,19 +79,19 @@ def kind_of_part(kind: type) -> str | None:
 
 
 def _check_kind(call: str, name: str, kind: type) -> None:
-    """Raise TypeError if a class of this package, or one derived from it, is another kind of part."""
+    """Raise TypeError if a class is, or derives from, another kind of part, such as a window."""
     meant = kind_of_part(kind) or name
     if meant != name:
         raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
 
 
 def check_torch_module(module: object) -> None:
-    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has other parameters than that."""
+    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has additional parameters."""
     if not isinstance(module, nn.MultiheadAttention):
         given = f"{kind_of(module)} of {type(module).__module__}"
         raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {given}")
     for name in module.state_dict():
-        if name not in _TORCH_PARAMETERS and not name.startswith("attention."):  # those of our own score
+        if name not in _TORCH_PARAMETERS and not name.startswith("attention."):  # our own score
             raise TypeError(
                 f"from_torch cannot copy {name}: remove parametrizations, pruning and adapters from the "
                 "module first, and add them to the copy"

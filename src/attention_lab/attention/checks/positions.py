@@ -11,11 +11,11 @@ from attention_lab.errors import LabError
 
 
 def check_relative(relative: object, heads: int) -> None:
-    """Reject relative positions for another number of heads.
+    """Reject relative positions that were made for another number of heads.
 
     Raises:
         TypeError: they are a name or a class instead of an object with their methods.
-        ValueError: they were made for another number of heads, whose biases would be shared or not fit.
+        ValueError: they were made for another number of heads; the biases would be shared, or not fit.
     """
     if relative is None:
         return
@@ -43,7 +43,7 @@ def check_grid(grid: object) -> None:
 
 
 def check_vectors(x: object, offset: object, size: int | None = None) -> None:
-    """Reject what positions cannot be applied to: vectors `[..., L, size]`, or of any even size.
+    """Reject anything but floating-point vectors `[..., L, size]`, or of any even size if `size` is None.
 
     Raises:
         TypeError: `x` is not a tensor.

@@ -42,7 +42,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     check_fields(memory.keys, memory.value, memory.mask)
     tensors = {"keys": memory.keys, "values": memory.value, "queries": query}
     without = [name for name, tensor in tensors.items() if tensor.is_meta]
-    if 0 < len(without) < len(tensors):  # some kernels would read anything
+    if 0 < len(without) < len(tensors):  # some kernels would read arbitrary memory
         raise ValueError(f"the {without[0]} are on the meta device and have no values")
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
@@ -50,7 +50,8 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
             f"a mask with {rows} rows does not fit queries {list(query.shape)}: give one row for all of them "
             f"or one for each of the {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
-    if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
+    # A fused kernel would read arbitrary memory.
+    if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:
         raise ValueError(f"the bias is {NO_VALUES}")
     if not broadcast(query.shape[:-2], memory.keys.shape[:-2]):
         raise ValueError(

@@ -113,5 +113,5 @@ def _check_real(returned: object, part: object, what: str) -> None:
 
 
 def shape_or_kind(returned: object) -> str:
-    """What a part has returned, for an error: the shape of a tensor, or what it is instead."""
+    """How an error describes a returned value: the shape of a tensor, or the type of anything else."""
     return str(list(returned.shape)) if isinstance(returned, Tensor) else kind_of(returned)

@@ -24,7 +24,7 @@ with a warm cache, and after two thousand without; sooner for larger calls.
 
 
 class _NotNow(RuntimeError):  # noqa: N818
-    """The function would run uncompiled, for example because of `torch.compiler.set_stance`."""
+    """Raised if the function would run uncompiled, for example because of `torch.compiler.set_stance`."""
 
 
 def worth_compiling(work: int, wanted: bool | None) -> bool:
@@ -102,7 +102,7 @@ class CompiledFunction:
         )
         for found, wanted in zip(compiled(*sample), self.function(*sample), strict=True):
             if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3):
-                raise RuntimeError("the compiled kernel gives something else")
+                raise RuntimeError("the compiled kernel and the plain function differ")
         return compiled
 
 

@@ -135,7 +135,7 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
 
 
 def _adds_heads(parts: Parts, call: Call) -> bool:
-    """Whether a part has parameters for each head, but the tensors have no dimension of heads.
+    """Whether a part has parameters for each head although the tensors have no dimension for heads.
 
     In strips, these parameters would broadcast to the blocks.
     """
@@ -148,7 +148,7 @@ def _adds_heads(parts: Parts, call: Call) -> bool:
 def _band(parts: Parts, call: Call) -> Band | None:
     """The band, if there is one and neither scores nor mask depend on which keys stand beside a key.
 
-    None in exported code, which is for any sizes, and these decide whether strips are faster.
+    None in exported code: it must work for any sizes, but the sizes decide whether strips are faster.
     """
     if not computes_as(call.window, Band) or call.bias is not None or parts.score.depends_on_position:
         return None
@@ -160,7 +160,7 @@ def _band(parts: Parts, call: Call) -> Band | None:
 
 def _linear(parts: Parts, call: Call) -> Path | None:
     """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
-    if type(parts.score).kernel_features is Score.kernel_features:  # as for most scores
+    if type(parts.score).kernel_features is Score.kernel_features:  # the case for most scores
         return None
     query, memory = call.query, call.memory
     scale = scale_of(parts.normalizer)
@@ -187,12 +187,13 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     # Beside a sink, features must be the whole score: see `Score.features`.
     if sink is not None and type(parts.score).forward is not Score.forward:
         return None
-    if call.bias is not None and in_torch_func():  # the kernel fails for one with a gradient outside of it
+    # The kernel fails for a bias that requires a gradient outside the transform.
+    if call.bias is not None and in_torch_func():
         return None
     free = memory.mask is None and call.bias is None and sink is None
     mask: Tensor | None = None
     if memory.causal and free and computes_as(call.window, Global) and _starts_together(call):
-        causal = True  # a constant: what sizes give is a symbol in compiled code, which the kernel rejects
+        causal = True  # a constant: in compiled code, sizes give a symbol, which the kernel rejects
     else:
         causal = False
         if call.span.factor is not None:
@@ -239,5 +240,5 @@ def _starts_together(call: Call) -> bool:
 
 
 def _dropped(parts: Parts) -> float:
-    """The probability with which a weight is dropped now."""
+    """The probability of dropping a weight: 0 in evaluation."""
     return parts.dropout.p if parts.dropout.training else 0.0

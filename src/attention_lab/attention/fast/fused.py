@@ -105,7 +105,7 @@ def _has_one_column(x: Tensor) -> bool:
 
 
 def _broadcast(tensors: Sequence[Tensor], *others: Tensor | None) -> list[Tensor]:
-    """`tensors` with the leading dimensions that they and the others, of the same rank, broadcast to."""
+    """`tensors`, expanded to the leading dimensions that all of them and the other tensors broadcast to."""
     shapes = [x.shape[:-2] for x in (*tensors, *others) if x is not None]
     leading = _leading(shapes)
     given = zip(tensors, shapes, strict=False)

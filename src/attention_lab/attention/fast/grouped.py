@@ -1,4 +1,4 @@
-"""Heads of queries that share heads of keys and values (grouped-query attention), which are not copied."""
+"""Grouped-query attention: heads of queries share heads of keys and values, which are not copied."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -57,7 +57,7 @@ def grouped_attention(
     if attention.record is not None:
         attention.record_weights(query, with_all_heads(memory, heads), offset=offset, bias=bias)
     groups = memory.keys.shape[1]
-    rows = groups, heads // groups * queries  # the queries of a group are attended to as those of one head
+    rows = groups, heads // groups * queries  # the queries of a group attend as the rows of one head
     if bias is not None:
         bias = bias.expand(*bias.shape[:-3], heads, queries, -1)
         bias = bias.reshape(*bias.shape[:-3], *rows, bias.shape[-1])
@@ -69,7 +69,7 @@ def grouped_attention(
 def _may_share(attention: Attention, memory: Memory, heads: int, offset: int) -> bool:
     """Whether all queries of a group may be attended to as the rows of one head.
 
-    Not in compiled or traced code, where sizes and the form of the mask may change later.
+    False in compiled or traced code, where sizes and the form of the mask may change later.
     """
     mask = memory.mask
     return (

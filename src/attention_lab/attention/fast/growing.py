@@ -26,7 +26,7 @@ class _Room:
         self.used = used
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """A copied or saved tensor has an empty dictionary instead, of a class that `torch.load` accepts."""
+        """Be copied or saved as an empty dictionary, whose class `torch.load` accepts."""
         return OrderedDict, ()
 
     def claim(self, rows: int, more: int) -> bool:
@@ -50,7 +50,7 @@ def append_rows(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tenso
     """
     grows = _may_grow(tensors, more)
     room = _room_behind(tensors) if grows else None
-    if room is None:  # as in a beam search, which selects among the rows in each step: room would not be used
+    if room is None:  # a beam search selects rows in each step, so the spare room would never be used
         grown = [torch.cat(pair, -2) for pair in zip(tensors, more, strict=True)]
         return _with_room(grown, _Room()) if grows else grown
     old, new = tensors[0].shape[-2], more[0].shape[-2]
@@ -60,7 +60,8 @@ def append_rows(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tenso
         for buffer, x in zip(room.buffers, tensors, strict=True):
             buffer[..., :old, :] = x
     for buffer, x in zip(room.buffers, more, strict=True):
-        buffer.data[..., old : old + new, :] = x  # not a change of what autograd has saved
+        # Through `data`, because autograd may have saved the rows before, which do not change.
+        buffer.data[..., old : old + new, :] = x
     return _with_room([buffer[..., : old + new, :] for buffer in room.buffers], room)
 
 
@@ -71,7 +72,7 @@ def _with_room(tensors: list[Tensor], room: _Room) -> list[Tensor]:
 
 
 def _may_grow(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> bool:
-    """Whether rows may be written to, which autograd, compiled code and transforms could not follow."""
+    """Whether rows may be written in place: autograd, compiled code and transforms could not follow that."""
     if torch.is_grad_enabled() or not has_values(tensors[0]) or in_torch_func() or in_forward_mode():
         return False
     return all(x.dtype == y.dtype and x.device == y.device for x, y in zip(tensors, more, strict=True))
@@ -83,5 +84,5 @@ def _room_behind(tensors: Sequence[Tensor]) -> _Room | None:
     if not isinstance(room, _Room) or any(getattr(x, "_room", None) is not room for x in tensors):
         return None
     if room.buffers and room.buffers[0].is_inference() and not torch.is_inference_mode_enabled():
-        return _Room()  # outside of inference mode, nothing may be written to tensors made in it
+        return _Room()  # tensors made in inference mode may not be changed outside it
     return room

@@ -75,7 +75,7 @@ def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, *, causal: boo
     A multiplication costs about half as much in the larger matrices of the pairs. There are then at most
     `2 min(f, dv)` pairs for each query and key, so memory remains linear in the length.
     """
-    if exporting():  # for any sizes, but a number of chunks holds only for some
+    if exporting():  # exported code must work for any sizes, but a number of chunks fits only some
         return causal
     queries, keys = query.shape[-2], key.shape[-2]
     of_pair, of_sums = query.shape[-1] + value.shape[-1], query.shape[-1] * value.shape[-1]

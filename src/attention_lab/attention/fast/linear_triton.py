@@ -25,7 +25,7 @@ def usable(query: Tensor, value: Tensor) -> bool:
     """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton working."""
     return (
         value.is_cuda
-        and has_values(value)  # before the sizes, for whose answers the compiler would compile twice
+        and has_values(value)  # asked first: a question about sizes would make the compiler compile twice
         and query.shape[-2] > CHUNK
         and query.shape[:-2].numel() >= LEAST
         and max(query.shape[-1], value.shape[-1]) <= WIDEST

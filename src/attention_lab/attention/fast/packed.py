@@ -29,7 +29,7 @@ SHARE = 1 / 10
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where each of B sequences is in the rows `[N, d]` of all sequences together.
+    """The layout of B sequences in rows `[N, d]` that hold all of them, one after the other.
 
     For example, a layer of self-attention in which the positions of three documents see only their own:
 
@@ -50,7 +50,7 @@ class Packing:
         """The packing of sequences that follow each other without padding.
 
         Args:
-            lengths: their lengths, in order, as Python numbers, so that no GPU has to be asked.
+            lengths: their lengths, in order, as Python numbers, so that nothing has to be read from a GPU.
             device: the device of the rows.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What all our Triton kernels share; Triton itself is imported only by the files with the kernels."""
+"""Helpers for all our Triton kernels; only the files with the kernels import Triton itself."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ def works() -> bool:
     if find_spec("triton") is None:
         return False
     try:
-        import_module("triton.runtime").driver.active.get_current_device()  # compiled by this
+        import_module("triton.runtime").driver.active.get_current_device()  # a compiler that Triton needs
     except (RuntimeError, SubprocessError, OSError, ImportError, AssertionError) as error:
         log.warning(
             "Triton does not work here (%s), so that some attention is slower: install a C compiler such as "

@@ -53,7 +53,7 @@ class Sinusoidal(ConstantBuffer, Absolute):
         """`x + P`, the first row at position `offset`."""
         check_vectors(x, offset, self.size)
         end, table = offset + x.shape[-2], self.table
-        if end > len(table):  # not stored: a buffer that grows would differ between processes
+        if end > len(table):  # not stored: a growing buffer would differ between processes
             table = sinusoids(end, x.shape[-1]).to(table)
         return x + table[offset:end].to(x.dtype)
 

@@ -20,7 +20,7 @@ FARTHEST = 128
 def _deltas(
     queries: int, keys: int, offset: int, prefix: int, device: torch.device
 ) -> tuple[Int[Tensor, "Q K"], Bool[Tensor, "Q K"]]:
-    """The position of each key minus that of each query, and whether neither is part of the prefix."""
+    """The position of each key minus that of each query, and where neither belongs to the prefix."""
     query = torch.arange(offset, offset + queries, device=device).unsqueeze(-1)
     key = torch.arange(keys, device=device)
     return key - query, (query >= prefix) & (key >= prefix)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 class ConstantBuffer(nn.Module):
     """Base of the positions with a constant buffer, which is not in checkpoints.
 
-    `to_empty` and `load_state_dict(assign=True)` would leave it without its values.
+    With any other buffer, `to_empty` and `load_state_dict(assign=True)` would lose the values.
     """
 
     constant: str
@@ -36,6 +36,6 @@ class ConstantBuffer(nn.Module):
 
     def _fill(self, device: torch.device) -> None:
         """Give the buffer its values, on this device."""
-        with torch.device("cpu"):  # a default device without values may be in force
+        with torch.device("cpu"):  # the default device may be the meta device
             values = self.values()
         setattr(self, self.constant, values.to(device, getattr(self, self.constant).dtype))

@@ -15,7 +15,7 @@ from attention_lab.errors import LabError
 
 
 class Layout(TypedDict, total=False):
-    """The options of `Relative` that say what stands where; see there."""
+    """The options of `Relative` that describe the layout of the positions; see `Relative`."""
 
     prefix: int
     grid: Sequence[int] | None
@@ -110,5 +110,5 @@ def _turns(start: int, end: int, size: int, dtype: torch.dtype, device: torch.de
 @cache
 def _remembered_turns(size: int, dtype: torch.dtype) -> Tensor:
     """`_turns` of the first positions, shared by all layers."""
-    with torch.inference_mode(False):  # training may follow
+    with torch.inference_mode(False):  # not in inference mode: the tensors may be used in training later
         return _turns(0, REMEMBERED, size, dtype, torch.device("cpu"))

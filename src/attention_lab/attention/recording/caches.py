@@ -1,4 +1,4 @@
-"""Where the keys of a sliding window begin when a transformers model generates with a cache."""
+"""The positions of keys in a sliding-window cache, when a transformers model generates."""
 
 from collections.abc import Mapping
 from types import FrameType
@@ -33,7 +33,7 @@ def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
 
 
 def keys_seen_by_caller(frame: FrameType | None) -> int:
-    """The same for the attention of a transformers model that calls one of ours; 0 if none does.
+    """`keys_seen` of the attention of a transformers model that calls one of ours; 0 if there is none.
 
     Args:
         frame: where the search starts, and goes outwards.

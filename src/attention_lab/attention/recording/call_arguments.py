@@ -4,8 +4,8 @@ from typing import Any
 
 
 def arguments_of(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments by position and by name: those in a tuple, those in a mapping, or else a single one."""
+    """Positional and keyword arguments: from a tuple, from a mapping, or a single positional one."""
     names = getattr(inputs, "keys", None)
-    if callable(names):  # also where iteration gives rows, not names
+    if callable(names):  # a mapping, even if iterating over it gives rows instead of names
         return (), {name: inputs[name] for name in names()}
     return inputs if isinstance(inputs, tuple) else (inputs,), {}

@@ -144,7 +144,7 @@ def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> 
 
 
 class _Replacement:
-    """A method of a module that is being recorded; a copy of the module gets its own method back.
+    """Replaces a method of a module during a recording; a copy of the module gets its own method back.
 
     Args:
         module: the module.
@@ -154,7 +154,7 @@ class _Replacement:
 
     def __init__(self, module: nn.Module, name: str, call: Callable[..., Any]) -> None:
         method = getattr(module, name)
-        update_wrapper(self, method)  # with the attributes of another replacement, if it is one
+        update_wrapper(self, method)  # `method` may itself be a replacement, whose attributes are kept
         self.module, self.name, self.method, self.call = module, name, method, call
         self.own = module.__dict__.get(name)
 

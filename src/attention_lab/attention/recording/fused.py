@@ -1,4 +1,4 @@
-"""Calls of `scaled_dot_product_attention`, in the form in which they are recorded."""
+"""Turn calls of `scaled_dot_product_attention` into the form in which they are recorded."""
 
 import math
 import sys

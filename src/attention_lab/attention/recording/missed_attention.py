@@ -1,4 +1,4 @@
-"""Modules that are called attention, but compute none that can be recorded: linear, deformable, banded."""
+"""Modules named attention whose attention cannot be recorded: linear, deformable, banded."""
 
 import re
 import threading
@@ -17,12 +17,12 @@ _NOT_SEEN = (
     "where no softmax over keys is multiplied with values: if the model can return such weights itself, "
     "ask for them, as with output_attentions=True in transformers"
 )
-_ELSEWHERE = -1  # no thread has this number
+_ELSEWHERE = -1  # a number that no thread has
 _NOT_HERE = "which ran in another thread: run the model in the thread of the recording"
 
 
 class _Ran:
-    """A hook that notes that a module has computed something; in a copy of the module it notes nothing.
+    """A hook that notes that a module has run; in a copy of the module it notes nothing.
 
     Args:
         names: where the name is noted, with the class and the thread.
@@ -35,7 +35,7 @@ class _Ran:
     def __call__(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: object
     ) -> None:
-        """Note the name of the module, and that of its class, unless it has returned an input as it is."""
+        """Note the names of the module and its class, unless it has returned an input unchanged."""
         if output is None or not any(output is given for given in (*args, *kwargs.values())):
             self.names[self.name] = type(module).__name__, threading.get_ident()
 

@@ -1,4 +1,4 @@
-"""The recordings that observe a function which all threads and models share."""
+"""Recordings that observe a function shared by all threads and models."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ class Observers:
 
     @property
     def here(self) -> list[Session]:
-        """The recordings of the thread that asks, from the outermost to the innermost."""
+        """The recordings of the current thread, from the outermost to the innermost."""
         return [one for one in [*self._sessions] if one.is_here]
 
     @contextmanager

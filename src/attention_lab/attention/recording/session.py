@@ -52,7 +52,7 @@ class Session:
         self._chosen = ChosenModules("recording", names, dict(self._modules.values()))
         ours = [one for one in model.modules() if type(one).__module__.startswith("attention_lab.")]
         inside = [part for one in model.modules() if isinstance(one, Attention) for part in one.modules()]
-        self._own = {id(one) for one in (*ours, *inside)}  # their calls of kernels are not recorded
+        self._own = {id(one) for one in (*ours, *inside)}  # kernels that they call are not recorded
         self._queries: dict[str, int] = {}
         self._call_names = CallNames()
         self._warned: set[str] = set()
@@ -63,7 +63,7 @@ class Session:
 
     @property
     def is_here(self) -> bool:
-        """Whether the code that asks runs in the thread of the recording."""
+        """Whether the current thread is that of the recording."""
         return threading.get_ident() == self._thread
 
     @property
@@ -154,7 +154,7 @@ class Session:
         return replace(site, caller=with_images(frame, module, heads), examples=examples)
 
     def _is_hidden(self, name: str) -> bool:
-        """Whether a call of a module is not to be recorded, or cannot be."""
+        """Whether a call of a module must not or cannot be recorded."""
         if not self.is_here:
             self.elsewhere.add(name)
             return True
@@ -247,7 +247,7 @@ class Session:
                 raise IndexError(f"recording: there is no query {query}: an attention had at most {longest}")
 
     def has_met(self, name: str) -> bool:
-        """Whether attention of a module, a part of it or one around it was recorded or named in a warning.
+        """Whether attention in a module, its parts or a module around it was recorded or warned about.
 
         True also for a gate, which has no attention.
         """
@@ -277,9 +277,9 @@ def _recorded_name(name: str, attention: Attention) -> str:
 
 
 def _is_softmax(module: nn.Module) -> bool:
-    """Whether a module does no more than normalise scores, or drop weights: it has no matrix of parameters.
+    """Whether a module only normalises scores or drops weights, judging by its name and its parameters.
 
-    `SelfAttentionWithDropout` may have some.
+    A class such as `SelfAttentionWithDropout` has matrices of parameters.
     """
     return type(module).__name__.endswith(("Softmax", "Dropout")) and not any(
         is_lazy(one) or sum(size > 1 for size in one.shape) > 1 for one in module.parameters()

@@ -21,10 +21,10 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Caller:
-    """The module that calls one which does not know its number of heads.
+    """The module that calls another one, and knows the number of heads that the other does not declare.
 
     Attributes:
-        numbers: its own numbers of heads.
+        numbers: the numbers of heads that it declares.
         sizes: the first two sizes of its input: examples, then positions, or the other way round.
     """
 
@@ -48,12 +48,13 @@ class Site:
     Attributes:
         name: its name in the model.
         module: the module.
-        seen: the number of keys so far, if the cache holds only the last of them; see `caches`.
+        seen: the number of keys so far, if the cache holds only the most recent ones; see `caches`.
         place: the call of the module, and where in its code the attention is computed; None if a module
             computes only one.
-        caller: the module that calls it, if that knows a number of heads, and the module itself does not;
-            the module itself, if it does and its input is an image.
-        examples: how many the model is called with, if the module knows its number of heads; None if unknown.
+        caller: the module that calls this one, if only that one declares a number of heads; the module itself
+            if it declares one and its input is a batch of images.
+        examples: the number of examples that the model is called with, if the module declares its number of
+            heads; None if unknown.
     """
 
     name: str
@@ -75,14 +76,14 @@ class Site:
         return None if self.caller is None else self.caller.heads(joined)
 
     def may_have_heads(self, number: int) -> bool:
-        """Whether this is a number of heads, as the module says, or else the one that calls it."""
+        """Whether the module declares this number of heads, or, if it declares none, its caller does."""
         if self.number_of_heads is not None:
             return number == self.number_of_heads or number in _counts(self.module)
         return self.caller is not None and number in self.caller.numbers
 
     @property
     def number_of_heads(self) -> int | None:
-        """The number of heads of the module, if it says so."""
+        """The number of heads that the module declares; None if it declares none."""
         return next(self._numbers_of_heads(), None)
 
     def _numbers_of_heads(self) -> Iterator[int]:
@@ -90,7 +91,7 @@ class Site:
 
 
 def numbers_of_heads(module: nn.Module) -> Iterator[int]:
-    """The numbers of heads of a module, by the names that models give them."""
+    """The numbers of heads that a module declares, under the attribute names that models use."""
     for name in _NAMES_OF_HEADS:
         heads = getattr(module, name, getattr(module, f"_{name}", None))
         if isinstance(heads, int) and heads > 0:
@@ -104,7 +105,7 @@ def first_argument(frame: FrameType) -> object:
 
 
 def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int]) -> Caller | None:
-    """The innermost module around another one that knows a number of heads.
+    """The innermost module around another one that declares a number of heads.
 
     Args:
         frame: where the search starts, and goes outwards.
@@ -122,7 +123,7 @@ def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int])
 
 
 def with_images(frame: FrameType | None, module: nn.Module, heads: int) -> Caller | None:
-    """A module that knows its number of heads, and how many images it is called with; None if with no images.
+    """A module that declares its number of heads, and the number of its images; None if it gets no images.
 
     Other tensors may have examples and heads in one dimension already.
 
@@ -140,7 +141,7 @@ def with_images(frame: FrameType | None, module: nn.Module, heads: int) -> Calle
 def number_of_examples(
     frame: FrameType | None, inside: nn.Module, modules: Collection[int], heads: int
 ) -> int | None:
-    """The number of examples in the inputs of the model; None if it does not show.
+    """The number of examples in the inputs of the model; None if it cannot be determined.
 
     Queries, keys and values may have examples and heads in one dimension already, as may the input of a
     module without layers. If the first size is the second times the heads, the second may be the examples.

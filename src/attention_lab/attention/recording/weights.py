@@ -63,7 +63,7 @@ class KernelCall:
         key = self.key[examples][:, heads // shared].to(dtype).mT
         chosen = self.query[examples][:, heads][:, :, queries].to(dtype)
         blocks = [*_blocks(len(queries), size[0] * size[1] * size[3])]
-        if len(blocks) == 1:  # nothing to join, and the mask need not be copied
+        if len(blocks) == 1:  # nothing to join, so the mask is not copied
             weights, mask = self._of_rows(chosen, key, examples, heads, queries)
             return weights, None if mask is None else mask.expand(size)
         weights = torch.empty(size, dtype=dtype, device=self.query.device)
@@ -119,7 +119,7 @@ class KernelCall:
                 visible = _both(visible, ago >= 0)
         if visible is None:
             return scores, None
-        # What a function of the user returns may have other uses.
+        # The user may still use what the function has returned, so nothing is changed in place.
         fill = scores.masked_fill_ if self.modify is None else scores.masked_fill
         return fill(~visible, -torch.inf), visible
 
@@ -158,7 +158,7 @@ def attended_scores(scores: Tensor, dim: int) -> Tensor:
     """
     if not scores.numel():
         return attended(scores)
-    filled = -3e4 if scores.dtype == torch.float16 else -1e8  # no model computes lower scores
+    filled = -3e4 if scores.dtype == torch.float16 else -1e8  # no model computes scores below this
     lowest = torch.where(scores.amax(dim, keepdim=True) > LOWEST, LOWEST, filled)
     return (scores <= lowest).logical_not_()
 

@@ -67,7 +67,7 @@ def attend(
     Raises:
         ValueError: hard pooling with dropout, a window whose queries or keys are at unknown positions, or
             a part of the model's own formula that a mechanism would drop.
-        TypeError: something that hides the mechanism has taken its place.
+        TypeError: the mechanism is hidden by an object in its place.
     """
     reason = reason_against(module, options)
     if reason is not None:
@@ -97,7 +97,7 @@ def attend(
 
 
 def _mask_of_last_queries(module: nn.Module, query: Tensor, key: Tensor) -> Tensor | None:
-    """The causal mask of a layer with the keys of another one, if it has only the last queries; else None."""
+    """The causal mask of a layer that has another's keys, but only the last queries; else None."""
     queries, keys = query.shape[2], key.shape[2]
     if not getattr(module, "is_kv_shared_layer", False) or keys <= queries:
         return None
@@ -122,7 +122,7 @@ def _by_torch(
 def _without_empty_places(
     query: Tensor, key: Tensor, value: Tensor, position_bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As many keys, values and columns of the bias as queries: the rest of a static cache is still empty."""
+    """As many keys, values and columns of the bias as queries: a static cache is empty beyond them."""
     queries = query.shape[2]
     if key.shape[2] <= queries:
         return key, value, position_bias
@@ -133,7 +133,7 @@ def _without_empty_places(
 def mechanism_in(module: nn.Module) -> Attention | None:
     """The mechanism in a module, also inside a wrapper, or None.
 
-    Wrappers, such as PEFT's for `modules_to_save`, pass what they do not have on to the module in use.
+    Wrappers, such as PEFT's for `modules_to_save`, forward attributes that they lack to the module in use.
     """
     part = getattr(module, PART, None)
     if part is None or isinstance(part, Attention):
@@ -147,7 +147,7 @@ def mechanism_in(module: nn.Module) -> Attention | None:
 
 
 def visible_and_bias(mask: Tensor | None, bias: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
-    """A mask, boolean or added to the scores, as a boolean one, and the bias with what else it adds."""
+    """The boolean mask, and the bias including what an additive mask adds to visible scores."""
     if mask is None or mask.dtype == torch.bool:
         return mask, bias
     mask, added = mask_and_bias(mask, LOWEST)

@@ -1,4 +1,4 @@
-"""The calls by which modules attend, as they are found in a run of a model."""
+"""The calls of attention functions that a run of a model has shown."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ PART = "mechanism"
 
 
 class FoundCall(NamedTuple):
-    """A call by which a module attends.
+    """A call of an attention function by a module.
 
     Attributes:
         query: the queries `[B, H, Q, d]`, without their values.
@@ -31,10 +31,10 @@ class FoundCall(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Which modules of a model attend by a function that can be replaced.
+    """The calls of one replaceable attention function by the modules of a model.
 
     Attributes:
-        last: the last call of each.
+        last: the last call of each module.
         missed: the modules that would call the function, but did not run.
     """
 
@@ -45,7 +45,7 @@ class Calls(NamedTuple):
 def without_values(x: Tensor, module: nn.Module) -> Tensor:
     """A tensor of the same shape and device that takes no memory.
 
-    It has the same precision, or under autocast, which lowers that of a computation only, that of the module.
+    It has the precision of `x` or, under autocast, which lowers only that of computations, of the module.
     """
     kept = [one.dtype for one in module.parameters() if one.is_floating_point()]
     dtype = kept[0] if kept and autocast_dtype(x) == x.dtype else x.dtype

@@ -1,4 +1,4 @@
-"""Tensors of any number of dimensions, as `scaled_dot_product_attention` takes them, in four."""
+"""Fold tensors of any number of dimensions, as `scaled_dot_product_attention` takes them, into four."""
 
 import math
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class FourDimensions(NamedTuple):
         value: `[B, G, K, dv]`.
         mask: boolean, True = attend, or added to the scores: `[B | 1, H | 1, Q | 1, K]`.
         shape: the sizes of the context before `[Q, dv]`, that of the heads last.
-        heads: which of those it was in the call; None if it was the last.
+        heads: the place of the heads among these sizes; None if they were the last.
     """
 
     query: Tensor
@@ -61,7 +61,7 @@ def in_four_dimensions(
     place = None if grouped or len(shape) < 3 else _place_of_heads(shape, heads)
     if mask is not None:
         mask = mask.expand(*mask.shape[:-1], key.shape[-2])
-        if len(shape) == 2:  # as nearly always: broadcast later
+        if len(shape) == 2:  # the usual case: the mask broadcasts later
             mask = mask[(None,) * (4 - mask.dim())]
         else:
             mask = mask.expand(*shape, *mask.shape[-2:])
@@ -74,7 +74,7 @@ def in_four_dimensions(
 
 
 def _place_of_heads(shape: torch.Size, heads: int | None) -> int | None:
-    """The dimension of heads, as that of blocks may be after it; None if it is the last."""
+    """The dimension of the heads; None if it is the last one. A dimension of blocks may follow it."""
     places = [place for place in range(1, len(shape)) if shape[place] == heads]
     return places[0] if len(places) == 1 and places[0] < len(shape) - 1 else None
 
@@ -83,4 +83,4 @@ def _folded(x: Tensor, grouped: bool) -> Tensor:
     if x.dim() == 4:
         return x
     *examples, heads = x.shape[:-2] if x.dim() > 3 or grouped else (*x.shape[:-2], 1)
-    return x.reshape(math.prod(examples), heads, *x.shape[-2:])  # no size is -1: another may be 0
+    return x.reshape(math.prod(examples), heads, *x.shape[-2:])  # -1 would be ambiguous beside a size of 0

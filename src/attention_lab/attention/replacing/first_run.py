@@ -1,4 +1,4 @@
-"""Where a model attends, as seen in a run of it."""
+"""Run a model once to see where it attends."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from attention_lab.errors import first_line
 
 
 class FoundCalls(NamedTuple):
-    """The calls by which the modules of a model attend.
+    """The calls of attention functions by the modules of a model.
 
     Attributes:
         interface: those of the attention interface of transformers.
@@ -28,11 +28,11 @@ class FoundCalls(NamedTuple):
 
 
 class FirstRun(NamedTuple):
-    """What a run of a model shows.
+    """The findings of a run of a model.
 
     Attributes:
-        calls: those that can be replaced.
-        attending: the names of the modules that attend, by whatever operations.
+        calls: the calls that can be replaced.
+        attending: the names of the modules that compute attention in other ways; see `noted_names`.
     """
 
     calls: FoundCalls
@@ -40,7 +40,7 @@ class FirstRun(NamedTuple):
 
 
 def first_run(model: nn.Module, inputs: Any) -> FirstRun:
-    """How a model attends when it runs once; the model stays as it was.
+    """Run a model once and note its attention; the model itself stays unchanged.
 
     Args:
         model: any module.
@@ -65,7 +65,7 @@ def first_run(model: nn.Module, inputs: Any) -> FirstRun:
                 given = {name: x.to(one.device) for name, x in one.dummy_inputs.items()}
                 _run(one, given, "its dummy_inputs, so give inputs")
     for module, call in interface.last.items():
-        if call.reason_against is not None:  # also one that is not chosen: it will call our function, too
+        if call.reason_against is not None:  # even if not chosen: it will call our function, too
             raise ValueError(call.reason_against)
         fused.last.pop(module, None)
     fused.missed[:] = [one for one in fused.missed if one not in interface.last]

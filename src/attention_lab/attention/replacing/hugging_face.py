@@ -1,4 +1,4 @@
-"""Mechanisms in models of transformers, through its attention interface.
+"""Put mechanisms into models of transformers through the library's attention interface.
 
 Two functions are registered there: `attend` computes a context by the mechanism of the module that calls it,
 and `_probe` only notes which modules call. A model's configuration chooses between such functions by name.
@@ -62,7 +62,7 @@ def use_mechanisms(model: nn.Module) -> None:
 
 
 def register_when_unpickled(attention: Attention) -> None:
-    """Let an attention register the functions where it is unpickled."""
+    """Let an attention register the functions in a process that unpickles it."""
     attention.registered = _Registered()  # type: ignore[assignment]
 
 
@@ -74,7 +74,7 @@ def outermost_models(model: nn.Module) -> list[Any]:
 
 
 def _kind() -> Any:
-    """The class of the models of transformers; if that is not imported, a model has none."""
+    """The base class of transformers' models; if transformers is not imported, there are none."""
     return getattr(sys.modules.get(TRANSFORMERS), "PreTrainedModel", ())
 
 
@@ -96,7 +96,8 @@ def _choose(models: list[Any], name: str) -> None:
         return
     _register()
     _share_configs(models)
-    logger = logging.getLogger(TRANSFORMERS)  # which warns of models that cannot change: they are not found
+    # It would warn about models that cannot switch, which are then not found.
+    logger = logging.getLogger(TRANSFORMERS)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -141,7 +142,7 @@ def _registered() -> _Registered:
 
 
 def _parts(models: list[Any]) -> list[Any]:
-    """Models of transformers, and those inside them."""
+    """Models of transformers, including those inside them."""
     return [part for one in models for part in one.modules() if isinstance(part, _kind())]
 
 

@@ -50,7 +50,7 @@ def replace_attention(
     *,
     names: Collection[str] | None = None,
 ) -> dict[str, Attention]:
-    """Put a mechanism in place of each attention of a model, which keeps everything else, also its weights.
+    """Replace each attention of a model with a mechanism; the model keeps all else, including its weights.
 
     For example:
 
@@ -63,8 +63,8 @@ def replace_attention(
     model, and `recording` sees the new weights. With `Mechanism(ScaledDot)`, a model computes the same as
     before, up to rounding, with its own scale of the scores.
 
-    Attention that a module computes by operations of its own stays as it is. If the model is run and only
-    some modules attend like that, a warning names them.
+    Attention that a module computes with its own operations stays as it is. If the model is run and only some
+    modules do so, a warning names them.
 
     The new parameters of a score, a normaliser or a window, if any, are parts of the model: create the
     optimiser afterwards. To load saved weights, build the model, replace its attention in the same way, and
@@ -95,7 +95,7 @@ def replace_attention(
     check_mechanism(mechanism)
     chosen = ChosenModules("replace_attention", names, dict(model.named_modules()))
     found, attending = first_run(model, inputs)
-    with torch.inference_mode(False):  # what is made in it cannot be trained
+    with torch.inference_mode(False):  # tensors made in inference mode cannot be trained
         replacements = [
             *_in_torch(model, mechanism, chosen),
             *_in_calls(model, mechanism, chosen, found, inputs),
@@ -165,7 +165,7 @@ def _in_calls(
                 continue
             if call.reason_against is not None:
                 raise ValueError(call.reason_against)
-            mechanism_in(module)  # what has its name is nothing else
+            mechanism_in(module)  # an attribute of this name is nothing else
             attention = call.new_attention(module, mechanism)
             if calls is found.interface:
                 hugging_face.register_when_unpickled(attention)

@@ -1,4 +1,4 @@
-"""Mechanisms in modules that call `scaled_dot_product_attention`, as those of timm, diffusers and nanoGPT.
+"""Put mechanisms into modules that call `scaled_dot_product_attention`, as in timm, diffusers and nanoGPT.
 
 Such a module gets a class derived from its own, whose methods run in a `TorchFunctionMode` that computes the
 call by the mechanism. So no other code sees a changed function, and models can be compiled.
@@ -51,7 +51,7 @@ def attend(
     """The context `[..., Q, dv]` by the mechanism in a module, from the arguments of the function.
 
     Raises:
-        TypeError: nested tensors; or the mechanism is missing, or something that hides it is in its place.
+        TypeError: nested tensors; or the mechanism is missing, or hidden by an object in its place.
         ValueError: hard pooling with dropout, or a window whose queries are at unknown positions.
     """
     attention = mechanism_in(module)
@@ -172,7 +172,7 @@ def _modes() -> list[_Mode]:
 
 
 def _check_checkpoint(module: nn.Module) -> None:
-    """Reject a checkpoint between a method and its call: the backward pass would call outside the mode."""
+    """Reject a checkpoint between a method and its call, as the backward pass would call outside the mode."""
     frame: FrameType | None = None if torch.compiler.is_compiling() else sys._getframe()
     while frame is not None and frame.f_code is not _BY_MECHANISM:
         if frame.f_code is _CHECKPOINT:
@@ -215,14 +215,14 @@ class WithMechanism(nn.Module):
     original: type[nn.Module]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Not that of the original class, which may keep a list of its subclasses."""
+        """Leave out the method of the original class, which may keep a list of its subclasses."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The forward pass of the module.
 
         Raises:
-            ValueError: the module has not called the function exactly once, so it may have attended without
-                its mechanism, or twice with the same one; or it checkpoints the call.
+            ValueError: the module did not call the function exactly once, so it may have attended without its
+                mechanism, or twice with it; or it checkpoints the call.
         """
         return _by_mechanism(self, "forward", super().forward, *args, **kwargs)
 
@@ -235,7 +235,7 @@ class WithMechanism(nn.Module):
 
 @cache
 def _with_mechanism(original: Any) -> type[WithMechanism]:
-    """A class derived from another one, with its name."""
+    """A class derived from the original one, with the same name."""
     copied = {name: getattr(original, name) for name in ("__module__", "__qualname__", "__doc__")}
     own = {name: inspect.getattr_static(original, name) for name in methods_that_call(original)}
     methods = {
@@ -250,7 +250,7 @@ def _with_mechanism(original: Any) -> type[WithMechanism]:
 
 
 def _attending(name: str, method: FunctionType) -> Callable[..., Any]:
-    """A method, in the mode also where it is not called by the forward pass."""
+    """Wrap a method so that it runs in the mode even when the forward pass does not call it."""
 
     @wraps(method)
     def attending(self: nn.Module, /, *args: Any, **options: Any) -> Any:
@@ -260,7 +260,7 @@ def _attending(name: str, method: FunctionType) -> Callable[..., Any]:
 
 
 def _made(make: Callable[..., Any], args: tuple[Any, ...], mechanism: Attention | None) -> nn.Module:
-    """A copy of a module, made as its own class does; what that leaves out, the state, comes later."""
+    """Make a copy of a module as its original class does; the state is restored afterwards."""
     module: nn.Module = make(*args)
     use_mechanism(module)
     if "_modules" in vars(module) and mechanism is not None:

@@ -45,7 +45,7 @@ def noted_fused_calls(model: nn.Module) -> Iterator[Calls]:
 
 
 class _Noting(TorchFunctionMode):
-    """Notes the calls of the function by modules of a model, the last of each."""
+    """Notes the last call of the function by each module of a model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Noting(TorchFunctionMode):
             return
         module, frame = found
         again = self.frames.get(module) is frame
-        self.frames[module] = frame  # kept, so that no other call has the same
+        self.frames[module] = frame  # kept alive, so that no other call gets the same frame
         heads = next(numbers_of_heads(module), None)
         given = in_four_dimensions(query, key, value, grouped=options.get("enable_gqa", False), heads=heads)
         reason = _reason_against(module, again)

@@ -1,4 +1,4 @@
-"""Attention that a model computes by operations of its own, which stays as it is beside new mechanisms."""
+"""Attention that `replace_attention` leaves as it is: modules that compute it with their own operations."""
 
 import warnings
 from collections.abc import Collection, Iterator
@@ -17,14 +17,14 @@ _FIRST = slice(1)
 
 @contextmanager
 def noted_names(model: nn.Module) -> Iterator[list[str]]:
-    """The names of the modules of a model that attend, as it runs inside, by operations of their own.
+    """Note which modules of a model, which runs inside, compute attention with their own operations.
 
-    Also of those that call torch's `multi_head_attention_forward`, whether they are of torch or not.
+    Modules that call torch's `multi_head_attention_forward` are noted as well, whoever wrote them.
     """
     names: list[str] = []
-    session = Session(model, Selection(_FIRST, _FIRST, _FIRST), None)  # of each attention, a single row
+    session = Session(model, Selection(_FIRST, _FIRST, _FIRST), None)  # a single row of each attention
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="recording: ")  # of what cannot be recorded
+        warnings.filterwarnings("ignore", message="recording: ")  # about attention that cannot be recorded
         with _Noting(session) as mode:
             yield names
     found = [*mode.callers, *session.result]
@@ -32,10 +32,10 @@ def noted_names(model: nn.Module) -> Iterator[list[str]]:
 
 
 class _Noting(RecordingMode):
-    """Records attention that is written by hand, and only notes which modules call torch's function.
+    """Records hand-written attention, and only notes which modules call `multi_head_attention_forward`.
 
     Attributes:
-        callers: the names of those modules.
+        callers: the names of the modules that call it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -48,16 +48,16 @@ class _Noting(RecordingMode):
             self.callers.append(site.name)
 
     def _fused(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Not noted here, as it is replaced or rejected."""
+        """Not noted: these calls are replaced or rejected."""
 
 
 def warn_of_unreplaced(model: nn.Module, names: Collection[str]) -> None:
-    """Warn of modules that attend by operations of their own, if there are any."""
+    """Warn about modules that compute attention with their own operations, if there are any."""
     if names:
         kinds = {name: type(model.get_submodule(name)).__name__ for name in names}
         named = first_of([f"{name!r} ({kind})" if name else "the model" for name, kind in kinds.items()])
         warnings.warn(
             f"replace_attention: the mechanism was not put in {named}, where {type(model).__name__} "
-            "attends by operations of its own: they stay as they are",
+            "computes attention with its own operations: they stay as they are",
             stacklevel=3,
         )

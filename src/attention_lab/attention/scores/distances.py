@@ -14,11 +14,11 @@ from attention_lab.attention.torch_state import needs_plain_operations
 def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = None) -> Tensor:
     """`|(q - k) w|_p` of all pairs, computed from differences.
 
-    A width w for all features, `[1]` or `[H, 1, 1]`, multiplies the differences, which keep their digits at
-    any offset of the inputs; one for each feature multiplies the inputs about a point among the queries, so
-    that these keep theirs near it. Half-precision inputs give float32 distances, whose squares may overflow
-    float16 or need more digits. `[Q, K, d]` is stored only for second derivatives, in forward mode, under
-    `torch.func`, and on a GPU by PyTorch's own gradient.
+    A single width w for all features, `[1]` or `[H, 1, 1]`, multiplies the differences, which are precise at
+    any offset of the inputs. A width for each feature multiplies the inputs themselves, measured from a point
+    among the queries, so that inputs near that point stay precise. Half-precision inputs give float32
+    distances, because the squares may overflow float16 or need more digits. `[Q, K, d]` is stored only for
+    second derivatives, in forward mode, under `torch.func`, and on a GPU by PyTorch's own gradient.
     """
     return _of_pairs(query, key, order, width, squared=False)
 
@@ -33,7 +33,7 @@ def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *,
     working = torch.promote_types(query.dtype, torch.float32)
     query, key = query.to(working), key.to(working)
     if width is not None and width.shape[-1] > 1:
-        centre = _centre(query) if query.shape[-2] else 0.0  # which changes no difference
+        centre = _centre(query) if query.shape[-2] else 0.0  # changes no difference
         query, key, width = (query - centre) * width, (key - centre) * width, None
     if query.shape[-1] == 1:
         difference = query - key.mT

@@ -1,4 +1,4 @@
-"""A learned matrix times each row of a tensor, and what must fit before a product."""
+"""Multiply each row of a tensor by a learned matrix, and check sizes before a product."""
 
 import torch
 from jaxtyping import Float

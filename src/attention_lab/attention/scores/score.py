@@ -82,7 +82,7 @@ class Score(nn.Module):
 
 
 def checked_features(score: Score, features: object) -> tuple[Tensor, Tensor]:
-    """What a score, perhaps the user's own, gives as features. Raises PartError unless it is two tensors."""
+    """The features from a score, perhaps the user's own. Raises PartError unless they are two tensors."""
     if (
         isinstance(features, tuple)
         and len(features) == 2

@@ -110,7 +110,7 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
 
 
 def _pieces(points: int, device: torch.device) -> Iterator[slice]:
-    """Slices of `POINTS` points; of more on a GPU, where the calls take longer than their work."""
+    """Slices of `POINTS` points; larger ones on a GPU, where launching kernels takes longest."""
     size = POINTS * (1 if device.type == "cpu" else 8)
     yield from (slice(start, start + size) for start in range(0, points, size))
 

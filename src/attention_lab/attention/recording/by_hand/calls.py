@@ -1,4 +1,4 @@
-"""A function that a model calls on weights or scores, and what it does with their dimensions."""
+"""Calls of functions on weights or scores, and how they change the dimensions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -42,12 +42,12 @@ _FOLLOWED = _VIEWS | _CASTS | _SCALING | _CHANGING
 
 
 def listed(x: Any) -> Any:
-    """The items of a list or tuple; anything else is a single one."""
+    """A list or tuple as it is; anything else as a tuple of one item."""
     return x if isinstance(x, list | tuple) else (x,)
 
 
 class TorchCall(NamedTuple):
-    """A call of a function of torch; in an exported program, of an operator that computes the same."""
+    """A call of a torch function, or in an exported program of the operator that computes the same."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
@@ -61,7 +61,7 @@ class TorchCall(NamedTuple):
 
     @property
     def is_of_weights(self) -> bool:
-        """Whether its result is weights if its argument is."""
+        """Whether it returns weights if its argument holds weights."""
         return self.func in _OF_WEIGHTS or self.name in _FOLLOWED
 
     @property
@@ -81,7 +81,7 @@ class TorchCall(NamedTuple):
 
     @property
     def keeps_product(self) -> bool:
-        """Whether it turns a product of two tensors into a scaled product, at most."""
+        """Whether it changes a product of two tensors at most by scaling it."""
         return self.name in _VIEWS | _CASTS | _SCALING
 
     @property
@@ -131,7 +131,7 @@ class TorchCall(NamedTuple):
 
     @property
     def divided_by_sum(self) -> int | None:
-        """The dimension over which `F.normalize` divides by the sum; None if it is by another norm."""
+        """The dimension over whose sum `F.normalize` divides; None if it divides by another norm."""
         norm = self.kwargs.get("p", self.args[1] if len(self.args) > 1 else 2.0)
         return self.dim(self.first, place=2, default=1) if norm == 1 else None
 
@@ -140,7 +140,7 @@ class TorchCall(NamedTuple):
         return (self.operator or self.func)(*self.args, **self.kwargs)
 
     def tensors(self) -> list[Tensor]:
-        """The tensors among its arguments that determine what its result is."""
+        """The tensors among its arguments that decide whether its result holds scores or weights."""
         given = [self.first] if self.name in _VIEWS | _CASTS else [*self.args, *self.kwargs.values()]
         return [x for one in given for x in listed(one) if isinstance(x, Tensor)]
 
@@ -154,7 +154,7 @@ class TorchCall(NamedTuple):
 
     @property
     def _names_no_size(self) -> bool:
-        """Whether a view is the same function of a tensor of another size."""
+        """Whether the arguments of a view name no size, so that it applies to a tensor of any size."""
         if self.name == "__getitem__":
             return all(
                 one is None or one is ... or isinstance(one, int | slice) for one in listed(self.args[1])

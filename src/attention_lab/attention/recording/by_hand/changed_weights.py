@@ -44,11 +44,11 @@ def key_and_mask(
 
 
 def in_map(weights: Weights, x: Tensor, call: TorchCall, found: Tensor, key: int) -> Weights:
-    """The weights `x` with the map that they are a part of, if a function has not made it another map.
+    """The weights `x` with their map, which is a new one if the function has changed or rearranged them.
 
     Args:
-        weights: what is known of them.
-        x: the weights.
+        weights: what is known of the weights.
+        x: the weights, which the function has returned.
         call: the function.
         found: the weights that it was called with.
         key: the dimension of `found` that runs over the keys.

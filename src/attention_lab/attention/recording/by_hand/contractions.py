@@ -1,4 +1,4 @@
-"""Products of weights and values: which dimensions of the weights are queries and keys."""
+"""Products of weights and values, and which dimensions of the weights are queries and keys."""
 
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
@@ -20,9 +20,9 @@ class Contraction:
     """What a product of two tensors does with the dimensions of one of them.
 
     Attributes:
-        order: the dimensions of the tensor, those of examples and heads first, then the query, last the key.
-            If only one query is there, and no dimension for it, a new last dimension stands for it. Empty if
-            the product does not sum over the key.
+        order: the dimensions of the tensor: examples and heads first, then the query, and the key last. If
+            there is a single query without a dimension, a new last dimension stands for it. Empty if the
+            product does not sum over the key.
         kept: the key's dimension in the result, counted from the end; None if the product sums over it.
         query: the query's dimension in the result, counted from the end; None if it has none.
     """
@@ -108,7 +108,7 @@ def _of_tensordot(call: TorchCall, both: list[Tensor]) -> str:
 
 
 def _written_out(term: str, dims: int) -> str:
-    """A term of an einsum with a digit for each dimension that its dots stand for, counted from the right."""
+    """A term of an einsum with its dots replaced by a digit for each dimension, counted from the right."""
     before, dots, after = term.partition("...")
     count = dims - len(before) - len(after)
     return before + "".join(str(number) for number in reversed(range(count))) + after if dots else term

@@ -56,7 +56,7 @@ class DividedLater:
         return None
 
     def _divided(self, found: _Undivided, total: Tensor) -> Weighted | None:
-        """The weights, if they are divided by the sum of all of them, and not of a part of the keys."""
+        """The weights, if the exponentials are divided by the sum over all keys, not over some of them."""
         known, powers = self._known.get(total), found.powers
         if not isinstance(known, Sum) or known.of is not powers or known.key != -1:
             return None

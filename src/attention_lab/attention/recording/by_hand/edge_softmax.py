@@ -1,4 +1,4 @@
-"""A softmax over the edges to each node of a graph, as in torch_geometric: it makes no matrix of weights."""
+"""A softmax over the edges to each node of a graph, as in torch_geometric, without a matrix of weights."""
 
 import weakref
 from typing import Any

@@ -46,7 +46,7 @@ def times_values(weights: Weights, factor: Tensor, values: Tensor) -> Weighted |
 
 
 def _feature(factor: Tensor, values: Tensor) -> int | None:
-    """The dimension of the features of the values, which share a weight; None if it does not show."""
+    """The dimension of the features of a value, which share a weight; None if it cannot be determined."""
     if factor.dim() != values.dim() or not values.is_floating_point():  # a mask
         return None
     if not (is_plain(factor) and is_plain(values)):

@@ -78,9 +78,10 @@ class ByHand:
     Scores are normalised by a softmax, or their exponentials by a division by their sum, before or after the
     product with values, or by an unknown function, as their values show. They count as attention if the
     product sums over the normalised dimension, and its other factor depends on the example.
-    This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
-    not be a product either: this excludes the features of linear attention (2006.16236). There must also be
-    as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
+    This excludes the softmax of a classifier or a router. If the scores are not products, the other factor
+    must not be a product either, which excludes the features of linear attention (2006.16236). There must be
+    as many heads as the module declares, which excludes mixtures of experts, layers or kernels for each
+    position.
     Where weights have no dimension for queries, or are multiplied elementwise with values before the sum,
     each score must be a product, or an output of a layer for that position: a router normalises its outputs.
     """
@@ -173,7 +174,7 @@ class ByHand:
         return result
 
     def _total(self, call: TorchCall) -> Sum | None:
-        """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
+        """The sum by which a tensor is divided, or the logsumexp subtracted from scores; None for others."""
         last = call.args[-1] if call.args else None
         total = self._known.get(last) if isinstance(last, Tensor) else None
         return total if isinstance(total, Sum) and total.of is call.first else None
@@ -196,11 +197,11 @@ class ByHand:
         return result
 
     def _follow(self, call: TorchCall) -> Any:
-        """Call a function, whose result may be of the same kind as its argument."""
+        """Call a function whose result may be the same kind of tensor as its argument, such as weights."""
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
             return call()
-        # Weights multiplied with values before may be part of new scores, as a coverage vector is.
+        # Weights that were already multiplied with values may enter new scores, as a coverage vector does.
         tensors = [x for x in tensors if not was_recorded(self._known[x])] or tensors
         found = next((x for x in tensors if isinstance(self._known[x], Weights)), tensors[0])
         known = self._known[found]
@@ -270,7 +271,7 @@ class ByHand:
         self._keep(result, of_product(call, both, [self._known.get(x) for x in both], result))
 
     def _elementwise(self, both: list[Tensor], result: Tensor) -> None:
-        """Keep what an elementwise product is, if it is to be summed."""
+        """Remember an elementwise product that the model may sum next."""
         if len(both) < 2:
             return
         for factor, values in (both, both[::-1]) if self._known else ():

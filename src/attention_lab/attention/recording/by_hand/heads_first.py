@@ -27,7 +27,7 @@ class HeadsFirst:
         return x in self._found
 
     def see(self, call: TorchCall, result: Any) -> None:
-        """Note the result of a function if it joins heads and examples, or is about to."""
+        """Note the result of a function that joins heads and examples, or prepares to."""
         if not self._found and call.name not in _FIRST:
             return
         x = next(iter(listed(call.first)), None)

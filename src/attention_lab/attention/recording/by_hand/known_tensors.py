@@ -1,4 +1,4 @@
-"""What is known of a tensor on the way from scores to weights times values."""
+"""The kinds of tensors on the way from scores to weights times values: scores, weights, products, sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ class Product:
     """A product of two tensors that depend on the example, or what is computed from it without a layer.
 
     Attributes:
-        plain: it has been scaled at most.
+        plain: it has not been changed, except by a scale.
         batched: both tensors have a dimension for the examples, which a table of keys does not have.
         composed: it is a product of weights with weights, and not yet with values.
         forget: drops it from the recording, if it was recorded as weights times values.
@@ -29,7 +29,7 @@ class Product:
     query: int | None = None
 
     def after(self, call: TorchCall, found: Tensor) -> "Product":
-        """What it is after a function that is not a layer was applied to the product `found`."""
+        """This product after a function that is not a layer was applied to its tensor `found`."""
         if not call.keeps_product:
             return replace(self, plain=False, forget=None)
         if self.query is None or not call.is_view:
@@ -74,7 +74,7 @@ class Map:
 
     @property
     def used(self) -> bool:
-        """Whether it has been recorded, or what it was computed from."""
+        """Whether it, or the map that it was computed from, has been recorded."""
         return self.recorded or (self.source is not None and self.source.recorded)
 
     @property
@@ -84,7 +84,7 @@ class Map:
 
     @property
     def of_positions(self) -> bool:
-        """Whether each score is certain to be that of a position of the example, not of an expert."""
+        """Whether each score certainly belongs to a position of the example, and not to an expert."""
         known = self.scores
         return isinstance(known, Scores) or (isinstance(known, Product) and known.batched)
 

@@ -34,7 +34,7 @@ def of_layer(x: Tensor, matrix: Tensor, output: Tensor) -> Scores | None:
 def of_product(
     call: TorchCall, both: list[Tensor], known: list[object], result: Tensor
 ) -> Product | Scores | None:
-    """What a product without weights is, given what is known of its factors: scores, possibly."""
+    """What is known of a product without weights, from what is known of its factors: it may be scores."""
     if call.func in COSINE:
         return Product(plain=False, batched=True) if depend_on_example(both) else None
     if not all(of_example(x, x) for x in both):
@@ -47,7 +47,7 @@ def of_product(
 
 
 def scores_after(call: TorchCall, known: Scores, found: Tensor, result: Tensor) -> Scores | None:
-    """What a function makes of scores: it may be any activation, but no layer."""
+    """What is known of the result of a function of scores, which may be any activation but not a layer."""
     if call.func in LAYERS or not (call.is_of_weights or result.shape == found.shape):
         return None
     if known.heads is None or not call.is_view:

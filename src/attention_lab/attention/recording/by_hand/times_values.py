@@ -17,8 +17,8 @@ def record_times_values(
 ) -> Product | None:
     """Record weights times values; returns what is then known of the result.
 
-    Without a dimension for queries, a mixture of experts looks the same: only what has a score for each
-    position is then attention.
+    Without a dimension for queries, a mixture of experts looks the same, so weights then count as attention
+    only if each score belongs to a position.
 
     Args:
         session: the recording.
@@ -63,7 +63,7 @@ def record_times_values(
         values = heads(values, order, found.site)
         found.forget = session.record_weights(found.site, values, mask)
     found.recorded = True
-    if found.source is not None and found.source.weights.numel() <= values.numel():  # else a part of several
+    if found.source is not None and found.source.weights.numel() <= values.numel():  # else one part of it
         found.source.recorded = True
     # One query makes no matrix of keys times values: the product may be a value of the next attention.
     return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget, query=product.query)
@@ -91,7 +91,7 @@ def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
 def _may_have_windows(values: Tensor, order: tuple[int, ...]) -> bool:
     """Whether the second dimension of the values may be that of windows: heads are split from features.
 
-    So heads have a smaller stride than positions, until the values are copied.
+    Heads that were split from features have a smaller stride than positions, until the values are copied.
     """
     return values.dim() == len(order) == 4 and values.stride(1) > values.stride(2)
 
@@ -99,7 +99,7 @@ def _may_have_windows(values: Tensor, order: tuple[int, ...]) -> bool:
 def _have_joined_queries(x: Tensor, normalised: Tensor) -> bool:
     """Whether heads and queries, separate when the weights were normalised, have been joined since.
 
-    So have those of multi-query attention (1911.02150), in a product with the values of all heads.
+    Multi-query attention (1911.02150) joins them for its product with the values that all heads share.
     """
     if normalised.dim() != 4 or len(x) != len(normalised) or not has_values(x):
         return False

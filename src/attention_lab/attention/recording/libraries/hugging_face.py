@@ -24,7 +24,7 @@ REMEDY = "load the model with attn_implementation='sdpa' or 'eager'"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a transformers model has asked its attention interface to compute.
+    """A call of the attention interface by a transformers model.
 
     Attributes:
         query: the queries `[B, H, Q, d]`, before the interface rearranges them.
@@ -128,7 +128,7 @@ def flash_call(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> KernelCall:
-    """What a flash attention of transformers was asked to compute; causal order counts from the last key."""
+    """A `KernelCall` from a call of transformers' flash attention; causal order counts from the last key."""
     query, key = autocast(query.detach()), autocast(key.detach())
     keys, queries = key.shape[2], query.shape[2]
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
