@@ -1,4 +1,4 @@
-"""The guides' examples: parts and data sets of one's own, and an attention inside a model of transformers."""
+"""The guides' examples: user-defined parts and data sets, and an attention inside a model of transformers."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What scores and normalisers of one's own return is checked, beyond its shape."""
+"""The values that user-defined scores and normalisers return are checked, beyond their shapes."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""The attention of anybody's module in the log, and the examples of the guide as they stand there."""
+"""The attention of any module in the log, and the examples of the guide exactly as written there."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""What data sets of one's own give is checked, and told in one line."""
+"""The values that user-defined data sets return are checked, and errors are reported in one line."""
 
 from collections.abc import Callable
 from typing import Any

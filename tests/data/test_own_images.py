@@ -1,4 +1,4 @@
-"""What data sets of one's own give, images or a graph, is checked, and told in one line."""
+"""The images or graphs that user-defined data sets return are checked; errors are reported in one line."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The commands of the guide to parts of one's own, run with the classes and YAML files that it gives."""
+"""The commands of the guide to user-defined parts, run with the classes and YAML files that it gives."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""A TensorBoard server of one's own, on a free port, with logs of every kind."""
+"""A separate TensorBoard server on a free port, with logs of every kind."""
 
 import http.client
 import json

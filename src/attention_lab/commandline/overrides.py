@@ -2,7 +2,7 @@
 
 `parse_override` and `parse_overrides` follow Hydra's grammar. `split_override` is for text that may violate
 it: a command line that has not been checked yet, or the overrides in a run's folder, which may come from
-anybody.
+anyone.
 """
 
 import json

@@ -33,7 +33,7 @@ class ClassificationData(DataModule):
     sizes: ClassificationSizes
 
     def use_codec(self, codec: ClassificationCodec, data: str, length: str = "length") -> None:
-        """Use this codec, or keep one that was given if only its length differs.
+        """Use this codec, or keep the given one if the two differ only in length.
 
         Args:
             codec: the codec that follows from the options.
@@ -41,7 +41,7 @@ class ClassificationData(DataModule):
             length: name of the option that limits the length of the sequences.
 
         Raises:
-            LabError: the given codec is for other sequences, or for shorter ones, or this one is invalid.
+            LabError: the given codec is for other or shorter sequences, or this codec is invalid.
         """
         check_codec(codec, f"{type(self).__name__}.build: the codec")
         given = self.given(ClassificationCodec) or codec
@@ -52,7 +52,7 @@ class ClassificationData(DataModule):
         self.codec, self.sizes = given, given.sizes
 
     def checked(self, splits: object) -> Splits[Split]:
-        """See `DataModule`; what is beyond the sizes of the codec would end in an error of the GPU."""
+        """See `DataModule`; numbers beyond the sizes of the codec would cause an obscure error on a GPU."""
         found = super().checked(splits)
         for name, split in found._asdict().items():
             if isinstance(split, ClassificationSplit) and len(split) and (problem := self._problem(split)):
@@ -60,7 +60,7 @@ class ClassificationData(DataModule):
         return found
 
     def _problem(self, split: ClassificationSplit) -> str:
-        """What does not fit the sizes; empty if all does."""
+        """What does not fit the sizes of the codec; empty if everything fits."""
         sizes = self.sizes
         if split.labels.shape[1:] != (() if sizes.answers == 1 else (sizes.answers,)):
             answers = counted(sizes.answers, "answer")

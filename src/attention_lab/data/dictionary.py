@@ -1,4 +1,4 @@
-"""The CMU Pronouncing Dictionary: the pronunciations of English words, and how the words are split."""
+"""Read the CMU Pronouncing Dictionary, and split its words."""
 
 import re
 from collections.abc import Iterable

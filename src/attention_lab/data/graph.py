@@ -57,7 +57,7 @@ class GraphData(DataModule):
         return splits.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
 
     def _checked(self, returned: object) -> LabelledGraph:
-        """The graph. Raises LabError if a class of one's own has returned anything else."""
+        """The graph. Raises LabError if a user-defined class has returned anything but a graph."""
         wanted = "LabelledGraph(codec, labels, splits)"
         codec, labels, splits = require(self, "graph", returned, LabelledGraph, wanted)
         require(self, "graph", codec, NodeCodec, "a NodeCodec as the codec of its LabelledGraph")
@@ -85,7 +85,7 @@ class GraphData(DataModule):
 
 
 def _numbers(values: object, must: str) -> list[int]:
-    """Whole numbers, also of a tensor or an array. Raises LabError with `must`; True and False are none."""
+    """Whole numbers, which may be a tensor or an array, as a list. Raises LabError with `must` for others."""
     plain = values.tolist() if isinstance(values, torch.Tensor | np.ndarray) else values
     if isinstance(plain, Sequence) and not isinstance(plain, str):
         for one in plain:

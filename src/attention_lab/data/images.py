@@ -51,7 +51,7 @@ class ImageTransductionData(DataModule):
 
     Args:
         height: height of all images in pixels.
-        cell: side in pixels of the square cells that a model sees; a power of two.
+        cell: side in pixels of the square cells into which a model divides an image; a power of two.
         batch_size: see `DataModule`.
     """
 
@@ -100,7 +100,7 @@ class ImageTransductionData(DataModule):
         return examples.map(self._split)
 
     def _problem(self, image: object, target: object, gold: object) -> str:
-        """What is wrong with an example, as with that of one's own class; empty if nothing is."""
+        """What is wrong with an example of a user-defined class; empty if nothing is."""
         wanted = f"an image must be a tensor [{self.height}, W], W a multiple of {self.cell}"
         if not isinstance(image, Tensor):
             return f"{wanted}, not {kind_of(image)}"

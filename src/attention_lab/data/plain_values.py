@@ -11,8 +11,8 @@ from attention_lab.files.regular_files import is_utf8
 def fits(value: object, hint: Any) -> bool:
     """Whether a value matches an annotation: plain values, lists and dataclasses, with finite numbers.
 
-    Integers must be from 0 to 2^31 - 1, because they are counts. Texts must be UTF-8; those in lists are
-    names and symbols, which are not long.
+    Integers are counts, so they must be from 0 to 2^31 - 1. Texts must be UTF-8, and those in lists must not
+    be long, because they are names and symbols.
     """
     if is_dataclass(hint):
         hints = get_type_hints(hint)

@@ -60,7 +60,7 @@ class RegressionData(DataModule):
             return self._build(inputs, target, rows)
 
     def _checked(self, returned: object) -> Table:
-        """The table in float64. Raises LabError if a class of one's own has returned anything else."""
+        """The table in float64. Raises LabError if a user-defined class has returned anything but a table."""
         inputs, target, rows = require(self, "table", returned, Table, "Table(inputs, target, rows)")
         name = f"{type(self).__name__}.table"
         if not isinstance(inputs, list) or not all(isinstance(one, str) for one in [*inputs, target]):

@@ -110,7 +110,7 @@ def check_tokenizers(option: str) -> None:
 
 
 def _library(needed_by: str) -> Any:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads would not survive a fork
     check_tokenizers(needed_by)
     import tokenizers
     import tokenizers.models

@@ -75,7 +75,7 @@ class TransductionData(DataModule):
         )
 
     def _check(self, examples: object) -> None:
-        """Raise LabError unless these are examples, as those of one's own class may not be."""
+        """Raise LabError unless these are examples; a user-defined class may return anything."""
         for one in chain(*require_lists(self, "examples", examples, Example, "Example(source, target)")):
             if problem := _problem(*one):
                 raise LabError(f"{type(self).__name__}.examples: {problem}")
@@ -99,7 +99,7 @@ class TransductionData(DataModule):
         return TransductionSplit(
             sources=[self._source_ids(example) for example in examples],
             targets=targets,
-            references=[[target] for target in targets],  # all would take quadratic memory
+            references=[[target] for target in targets],  # all of its source would take quadratic memory
             alignments=[example.alignment for example in examples],
         )
 
@@ -157,7 +157,7 @@ class TransductionData(DataModule):
 
 
 def _problem(source: object, target: object, alignment: object) -> str:
-    """What is wrong with an example of one's own class; empty if nothing is."""
+    """What is wrong with an example of a user-defined class; empty if nothing is."""
     if not (isinstance(source, Sequence) and isinstance(source, Hashable)):
         return f"a source must be a text or a tuple of symbols, not {kind_of(source)}"
     if not isinstance(target, Sequence):

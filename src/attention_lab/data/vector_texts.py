@@ -1,4 +1,4 @@
-"""Text that stands for a sequence of vectors: the rows of a small picture, or the number of each vector."""
+"""Show a sequence of vectors as text: the rows of a small picture, or the number of each vector."""
 
 from torch import Tensor
 

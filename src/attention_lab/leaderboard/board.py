@@ -141,7 +141,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
 def by_data(jobs: Sequence[Job], view: View) -> list[tuple[str, list[Job]]]:
     """Group the runs by the data they were tested on, with its name (empty if there is only one).
 
-    Different files of one's own are different data, unless they are the x axis of `view`.
+    Different files of the user are different data, unless they are the x axis of `view`.
     """
     options = dict.fromkeys(key for job in jobs for key in job.options)
     tested = [key for key in options if key.startswith("data.test") or (key == "data.file" and key != view.x)]

@@ -1,7 +1,7 @@
 """The options of a test of trained models: those of training are the options of the run that trained them.
 
 Hydra records its defaults for them instead, such as `trainer.max_epochs`, which a test does not use. So a
-test saves them in its own folder; the folder that its `ckpt_path` names may be anybody's.
+test saves them in its own folder; the folder that its `ckpt_path` names may be anyone's.
 """
 
 from collections.abc import Collection, Mapping, Sequence

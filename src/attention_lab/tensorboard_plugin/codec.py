@@ -57,7 +57,7 @@ def _codes(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 
 
 def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
-    """Decode a record from bytes that may come from anybody.
+    """Decode a record from bytes that may come from anyone.
 
     A mask that masks nothing becomes None, and masked weights become 0.
 

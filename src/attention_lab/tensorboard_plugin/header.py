@@ -1,4 +1,4 @@
-"""The header of a record: JSON in ASCII. A header that is read may come from anybody, so it is checked."""
+"""The header of a record: JSON in ASCII. A header that is read may come from anyone, so it is checked."""
 
 import base64
 import json

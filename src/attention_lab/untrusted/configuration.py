@@ -1,6 +1,6 @@
 """Check a configuration from a file before any object is built from it.
 
-A checkpoint's recipe and the configuration in a run's folder may come from anybody. They may contain only
+A checkpoint's recipe and the configuration in a run's folder may come from anyone. They may contain only
 plain values. Their classes must belong to this package, to a fixed list, or to packages that the user allows.
 Each option must have the type that its class declares, and a reasonable size.
 """

@@ -1,4 +1,4 @@
-"""Read the small files of a run's folder, which may come from anybody, as plain values.
+"""Read the small files of a run's folder, which may come from anyone, as plain values.
 
 Nothing in them is resolved or run: `${...}` stays text. Anything that could take unbounded memory or time
 (nesting, references, endless numbers) is rejected before it is built, and so are tags and directives, which

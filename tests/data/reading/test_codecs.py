@@ -208,7 +208,7 @@ def test_no_lines_are_refused(codec: Codec) -> None:
 
 @pytest.mark.parametrize("name", ["\x1b[2J\n\u202e", "x" * 10_000])
 def test_names_of_a_model_of_others_cannot_control_a_terminal(name: str) -> None:
-    """A message that repeats them may end up in the traceback of a program of one's own."""
+    """A message that repeats them may end up in the traceback of the user's own program."""
     columns = RegressionCodec([name, "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
     graph = NodeCodec([name, "b"], ["no", "yes"], [[0, 1]])
     for codec in (columns, graph):

@@ -1,1 +1,1 @@
-"""What is wrong or surprising in data files: other formats, long lines, repeated examples, unseen symbols."""
+"""Warnings and hints about data files: another format, long lines, repeated examples, unseen symbols."""

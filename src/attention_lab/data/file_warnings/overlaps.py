@@ -1,4 +1,4 @@
-"""Find examples that occur in more than one split of the data: a test on them also measures memorisation."""
+"""Find examples that occur in several splits of the data: a test on them also measures memorisation."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from attention_lab.data.reading.splitting import Splits
 
 PASSAGE = 50
 """Length of a passage in symbols, the one with which Lee et al. (2107.06499) look for duplicates."""
-CHUNK = 1 << 21  # symbols of a text that are processed at once
+CHUNK = 1 << 21  # number of symbols of a text that are processed at once
 T = TypeVar("T")
 _Hashes = npt.NDArray[np.uint64]
 _BASE = 0x9E3779B97F4A7C15

@@ -24,7 +24,7 @@ class Terms(NamedTuple):
         symbol: the kind of symbol, in the singular.
         examples: the kind of example, in the plural.
         effect: what the model does with such symbols.
-        reason: why it does not know them; `{s}` is the singular ending of a verb.
+        reason: why the model does not know them; `{s}` is the ending of a verb in the singular.
     """
 
     symbol: str = "symbol"

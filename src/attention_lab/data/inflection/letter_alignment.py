@@ -1,4 +1,4 @@
-"""Which letter of a lemma each letter of its form comes from, as far as equal letters show it."""
+"""Align each letter of a form with a letter of its lemma, as far as equal letters show it."""
 
 from collections.abc import Sequence
 from difflib import Match, SequenceMatcher
@@ -24,7 +24,7 @@ def align_letters(source: Sequence[str], target: Sequence[str]) -> list[int]:
     First the longest common stretch is aligned, then the longest ones before and after it, and so on
     (Ratcliff and Obershelp 1988). The symbols between two such stretches, such as a changed vowel, are
     aligned one to one if both sides have equally many. Stretches of at least three letters that moved come
-    last. What is too long for words is not aligned; see `common_stretches`.
+    last. Texts that are too long to be words are not aligned; see `common_stretches`.
 
     Args:
         source: the symbols of the source: letters, and others such as tags.

@@ -1,1 +1,1 @@
-"""The tools that data sets are built with: files, codecs, vocabulary, splits, batches and bucketing."""
+"""The tools from which data sets are built: files, codecs, vocabulary, splits, batches and bucketing."""

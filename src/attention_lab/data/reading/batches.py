@@ -1,4 +1,4 @@
-"""The batches that loaders yield: named tuples of tensors or texts, which Lightning moves across devices.
+"""The batches that loaders yield: named tuples of tensors or texts, which Lightning moves to a device.
 
 Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps; H x W
 pixels.
@@ -16,7 +16,7 @@ from attention_lab.special_symbols import EOS
 class RegressionBatch(NamedTuple):
     """`inputs` [B, d] and `targets` [B, o] in float32, and `index` [B].
 
-    `index` is the row of the sample in the training set, which attention leaves out; -1 if it has none.
+    `index` is the row of the sample in the training set, which attention leaves out; -1 if there is none.
     """
 
     inputs: Tensor

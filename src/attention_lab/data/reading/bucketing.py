@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Sampler, SequentialSampler
 from attention_lab.data.reading.datasets import Split
 from attention_lab.errors import LabError
 
-POOL = 50  # batches sorted by length together: enough for little padding, few enough to shuffle well
+POOL = 50  # batches whose rows are sorted together: enough for little padding, few enough to shuffle well
 
 
 class BucketBatches(Sampler[Tensor]):
@@ -85,7 +85,7 @@ class BucketBatches(Sampler[Tensor]):
 
 
 class GrowingBatches(BucketBatches):
-    """Batches for data whose first epochs have rows of their own, with shorter sequences.
+    """Batches for data whose first epochs have separate rows, with shorter sequences.
 
     Args:
         lengths: lengths of the rows of the later epochs.

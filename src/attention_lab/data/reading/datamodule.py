@@ -22,13 +22,13 @@ C = TypeVar("C", bound=Codec)
 
 
 class _AfterSetup:
-    """An attribute that exists after `setup`; before, the error says so."""
+    """An attribute that exists only after `setup`; until then, reading it is an error that says so."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, module: object, owner: type) -> Any:
-        """Called unless the data module has a value of its own."""
+        """Raise AttributeError; not called once the data module has set the attribute."""
         text = f"{owner.__name__!r} object has no attribute {self._name!r}"
         raise AttributeError(f"{text}: call setup() first, which reads the data", name=self._name, obj=module)
 
@@ -40,15 +40,15 @@ class DataModule(pl.LightningDataModule, ABC):
     the training split.
 
     Args:
-        batch_size: number of examples in a batch; None for a split's examples all at once.
+        batch_size: number of examples in a batch; None for all examples of a split in one batch.
 
     Attributes:
         shared: after `setup`, a line about examples of the user's files that occur in several splits; empty
             if there are none.
         unseen: after `setup`, for each split of the user's files, a line about symbols that the model does
             not know; empty if there are none.
-        hints: after `setup`, a line about a setting that the user's files probably need, by its option, or
-            about a line that is probably a mistake, by its place.
+        hints: after `setup`, lines about settings that the user's files probably need, by option, and about
+            lines of the files that are probably mistakes, by their place.
     """
 
     if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class DataModule(pl.LightningDataModule, ABC):
         return self._splits
 
     def checked(self, splits: object) -> Splits[Split]:
-        """What `build` has returned. Raises LabError if it does not do what it must, as one's own may not."""
+        """The splits from `build`, which may be the user's own. Raises LabError if it breaks its contract."""
         build = f"{type(self).__name__}.build must"
         if not isinstance(splits, Splits):
             raise LabError(f"{build} return Splits(train, validation, test), not {kind_of(splits)}")

@@ -110,7 +110,7 @@ def blame(place: str) -> Iterator[None]:
 def parse_number(text: str) -> float:
     """`text` as a finite number that float32 can hold. Raises LabError for any other text."""
     try:
-        value = float("nan") if "_" in text else float(text)  # Python reads 1_0 as 10
+        value = float("nan") if "_" in text else float(text)  # Python accepts 1_0 as 10
     except ValueError:
         value = float("nan")
     if math.isfinite(value) and abs(value) >= LARGEST_FLOAT:
@@ -199,7 +199,7 @@ def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 class Row(NamedTuple):
-    """One line of a file of columns, and its `place` as `file:line`; `third` is empty for two columns."""
+    """One line of a file of columns, and its `place` as `file:line`; `third` is empty if there are two."""
 
     place: str
     first: str
@@ -228,7 +228,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")
-        try:  # not `blame`, which would double the time of a short line
+        try:  # instead of `blame`, which would double the time for a short line
             check_accents(line)
         except LabError as error:
             raise LabError(f"{place}: {error}") from None

@@ -28,7 +28,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
-MOST_CELLS = 1 << 15  # of an image; an output may have as many symbols, each with a weight for every cell
+MOST_CELLS = 1 << 15  # of one image; an output may have as many symbols, each with a weight for every cell
 MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
 LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""
@@ -39,7 +39,7 @@ MOST_COMMENTS = 500
 _REPEATED = {"JPEG": (b"\xff\xda", MOST_SCANS, "scans"), "PPM": (b"#", MOST_COMMENTS, "comments")}
 LARGEST_HEADER = 1 << 22
 """Most bytes before the pixels of an image file; Pillow takes quadratic time for the Exif data of a JPEG."""
-_HEADER_READS, _MOST_READS = 10_000, 300_000  # most reads of the header, and of all else
+_HEADER_READS, _MOST_READS = 10_000, 300_000  # of the header, and of everything after it
 _DAMAGED = (*BAD_VALUE_ERRORS, OSError, SyntaxError, EOFError, struct.error, zlib.error)  # Pillow raises all
 _TILE_SIDES = (322, 323)  # tags of a TIFF file
 _TURNS = {
@@ -137,10 +137,10 @@ def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode
 
 
 class _Metered(io.BufferedReader):
-    """An image file of which Pillow reads only so much: it takes each of millions of empty parts in Python.
+    """An image file that limits what Pillow reads: a file may have millions of empty parts, read one by one.
 
     Raises:
-        LabError: more is read, or in more reads, than any image needs.
+        LabError: Pillow reads more bytes, or reads more often, than any image needs.
     """
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
@@ -226,7 +226,7 @@ def _identity(path: Path) -> object:
     """A value that is equal for all paths of one file."""
     try:
         status = path.stat()
-    except (OSError, ValueError):  # reading it fails, too
+    except (OSError, ValueError):  # reading the file will fail, too
         return path
     return status.st_dev, status.st_ino
 
@@ -238,8 +238,8 @@ def _tile_pixels(file: Image.Image) -> int:
 
 
 def _orientation(file: Image.Image) -> int:
-    """How a photo lies, from 1 (upright) to 8; 1 if its Exif data do not say so."""
-    if file.format == "TIFF":  # Pillow turns these itself
+    """The orientation of a photo, from 1 (upright) to 8; 1 if its Exif data do not give one."""
+    if file.format == "TIFF":  # Pillow rotates these itself
         return 1
     try:
         orientation = file.getexif().get(ExifTags.Base.Orientation)
@@ -262,7 +262,7 @@ def _check_size(width: int, height: int, cell: int, path: Path) -> None:
 
 
 def _check_repeats(file: Image.Image, opened: BinaryIO, path: Path) -> None:
-    """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans, or a PPM comments."""
+    """Raise LabError if a JPEG image, perhaps in a TIFF, has too many scans, or a PPM too many comments."""
     jpeg = file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg"
     place = opened.tell()
     opened.seek(0)

@@ -1,4 +1,4 @@
-"""Checks of what the methods of a data set return, which may be the user's own class."""
+"""Check what the methods of a data set return: its class may be the user's own."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,17 +11,25 @@ T = TypeVar("T")
 
 
 def require(data: object, method: str, returned: object, kind: type[T], wanted: str) -> T:
-    """What a method of a data set has returned. Raises LabError if it is not of this kind, `wanted`."""
+    """The value that a method of a data set has returned. Raises LabError unless it is a `kind`.
+
+    Args:
+        data: the data set.
+        method: the name of its method.
+        returned: the value.
+        kind: the class that is expected.
+        wanted: its name in the message.
+    """
     if isinstance(returned, kind):
         return returned
     raise LabError(f"{type(data).__name__}.{method} must return {wanted}, not {kind_of(returned)}")
 
 
 def require_lists(data: object, method: str, returned: object, kind: type[T], wanted: str) -> Splits[list[T]]:
-    """The lists that a method has returned, one for each split.
+    """The lists that a method has returned, one for each split; see `require`.
 
     Raises:
-        LabError: they are not lists, or contain anything but objects of this kind, `wanted`.
+        LabError: they are not lists, or contain anything but objects of this kind.
     """
     lists: Splits[Any] = require(data, method, returned, Splits, f"Splits of lists of {wanted}")
     must = f"{type(data).__name__}.{method} must return Splits of lists of {wanted}, not of"

@@ -1,4 +1,4 @@
-"""Training, validation and test splits: one value for each, and rows assigned to them at random."""
+"""`Splits`, one value each for training, validation and test, and the random assignment of rows to them."""
 
 import random
 from collections.abc import Callable, Hashable, Sequence

@@ -60,7 +60,7 @@ def lemma_and_tags(text: str) -> tuple[str, ...]:
 
 
 def characters(text: str) -> tuple[str, ...]:
-    """The characters of a text; equal ones are the same object, as an object of its own takes 80 bytes."""
+    """The characters of a text; equal characters are one object, because each object takes 80 bytes."""
     return tuple(text) if text.isascii() else tuple(map(intern, text))
 
 
@@ -240,7 +240,7 @@ class Tokenizer:
         return self.ids(self.tokens(text))
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """The ids of `tokens`; `UNK` for unknown symbols, `BOS` for unknown tags, as they are no letters."""
+        """The ids of `tokens`: `UNK` for unknown letters and other symbols, `BOS` for unknown tags."""
         return [
             BOS if number == UNK and self.notation.keeps_place(token) else number
             for token, number in zip(tokens, self.vocabulary.ids(tokens), strict=True)
@@ -281,7 +281,7 @@ class Tokenizer:
         if self.notation.split != "subwords":
             del kept["alphabet"], kept["merges"]
         if not self.notation.right_to_left:
-            del kept["right_to_left"]  # so that the state equals that of earlier versions
+            del kept["right_to_left"]  # keeps the state equal to that of earlier versions
         return {"symbols": self.vocabulary.symbols, **kept}
 
     @classmethod

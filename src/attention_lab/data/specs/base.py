@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 
 C = TypeVar("C", bound=Sequence[Any])
 R = TypeVar("R")
-_OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
+_OVERHEAD = 16  # a short example costs as much as one with this many symbols
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FileSpec:
 
     @property
     def test_only(self) -> bool:
-        """Whether the only split is the test split: enough for a trained model, but not for training."""
+        """Whether only the test split is given: enough to test a trained model, but not to train one."""
         return self.test_file is not None and not any((self.train_file, self.validation_file, self.file))
 
     def check_training_files(self) -> None:
@@ -147,7 +147,7 @@ class ColumnsSpec(FileSpec):
         return self.gather(rows_of, lambda rows: self.divided(rows, key))
 
     def known(self, rows: Splits[list[R]]) -> list[R]:
-        """The rows whose labels a model knows: a single file has one set of labels, however it is split."""
+        """The rows whose labels a model knows: a single file has one set of labels, whatever its split."""
         return rows.train if self.file is None else [row for split in rows for row in split]
 
     def divided(self, rows: list[R], key: Callable[[R], Hashable]) -> Splits[list[R]]:

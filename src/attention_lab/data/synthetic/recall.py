@@ -84,15 +84,15 @@ class Recall(ClassificationData):
         spec.check_held_out(distinct, "data.pairs or data.symbols")
         held_out: set[bytes] = set()
 
-        def draw(count: int, once: bool) -> Drawn:
-            """Sample examples that are not held out; with `once`, hold them out from now on."""
+        def draw(count: int, hold_out: bool) -> Drawn:
+            """Sample examples that are not held out; with `hold_out`, hold them out from now on."""
             drawn = self._draw(generator, 0)
             while len(drawn.keys) < count:
                 more = self._draw(generator, count - len(drawn.keys))
                 fresh = []
                 for one in more.hashable():
                     fresh.append(one not in held_out)
-                    if once:
+                    if hold_out:
                         held_out.add(one)
                 drawn = drawn.join(more.select(np.array(fresh)))
             return drawn
@@ -100,11 +100,11 @@ class Recall(ClassificationData):
         def split(drawn: Drawn) -> RecallSplit:
             return RecallSplit(drawn, torch.full([len(drawn.keys)], self.length), self.layout)
 
-        test, validation = draw(spec.test_size, once=True), draw(spec.validation_size, once=True)
+        test, validation = draw(spec.test_size, hold_out=True), draw(spec.validation_size, hold_out=True)
         counts = self._train_counts()
         lengths = torch.tensor([self.length, *self.short_lengths()])
         train = RecallSplit(
-            draw(sum(counts), once=False), lengths.repeat_interleave(torch.tensor(counts)), self.layout
+            draw(sum(counts), hold_out=False), lengths.repeat_interleave(torch.tensor(counts)), self.layout
         )
         return Splits(train, split(validation), split(test))
 

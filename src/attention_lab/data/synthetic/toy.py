@@ -51,26 +51,26 @@ class ToyTransduction(TransductionData):
         for length in self.lengths:
             distinct += len(self.symbols) ** length
             if distinct >= needed:
-                break  # the numbers of long sequences have very many digits
+                break  # for long sequences, this number has very many digits
         self.spec.check_held_out(distinct, "data.max_length or data.vocabulary")
         generator = random.Random(self.spec.seed)
         held_out: set[tuple[str, ...]] = set()
 
-        def draw(count: int, once: bool) -> list[Example]:
-            """Sample examples that are not held out; with `once`, hold them out from now on."""
+        def draw(count: int, hold_out: bool) -> list[Example]:
+            """Sample examples that are not held out; with `hold_out`, hold them out from now on."""
             drawn: list[Example] = []
             while len(drawn) < count:
                 source = tuple(generator.choices(self.symbols, k=generator.choice(self.lengths)))
                 if source in held_out:
                     continue
-                if once:
+                if hold_out:
                     held_out.add(source)
                 origins = self.origins(source)
                 drawn.append(Example(source, [source[origin] for origin in origins], origins))
             return drawn
 
-        splits = {"test": draw(test, once=True), "validation": draw(validation, once=True)}
-        return Splits(train=draw(train, once=False), **splits)
+        splits = {"test": draw(test, hold_out=True), "validation": draw(validation, hold_out=True)}
+        return Splits(train=draw(train, hold_out=False), **splits)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all symbols, including symbols that do not occur in training."""

@@ -1,4 +1,4 @@
-"""Codecs: raw text to batches and back. A trained model has one, and needs nothing else from its data.
+"""Codecs: raw text to batches and back. A trained model keeps one, and needs nothing else from its data.
 
 `encode(lines)` makes an unlabelled batch with one example per line; see `encode_lines` for its errors.
 `state()` returns plain strings, numbers, lists and dicts, from which `codec_from_state` makes an equal codec.

@@ -1,4 +1,4 @@
-"""What all codecs share: how they encode lines, and what a checkpoint keeps of them."""
+"""The base class of codecs, and how they encode lines and are stored in checkpoints."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -43,7 +43,7 @@ class BaseCodec:
         return given
 
     def problem(self) -> str:
-        """Which of its values, each of the right type, do not fit together; empty if all do."""
+        """Which values, although each has the right type, do not fit together; empty if all do."""
         return ""
 
 
@@ -52,7 +52,7 @@ def check_codec(codec: BaseCodec, name: str) -> None:
 
     Args:
         codec: the codec.
-        name: what the message calls it.
+        name: the name of the codec in the message.
     """
     hints = get_type_hints(type(codec))
     for field in fields(codec):
@@ -87,7 +87,7 @@ def numbers_line(given: object, between: str = " ") -> str:
         values: Any = given
         if isinstance(given, Tensor):
             values = (given if given.is_complex() else given.double()).detach().cpu().numpy()
-        if values is None or np.iscomplexobj(values):  # numpy would take NaN, and the real part
+        if values is None or np.iscomplexobj(values):  # numpy would accept NaN and drop imaginary parts
             raise TypeError
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
