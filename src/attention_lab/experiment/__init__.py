@@ -58,8 +58,9 @@ def run(config: DictConfig) -> Any:
 
 
 def _run(config: DictConfig) -> Any:
-    # Read when torch is imported. If threads wait for each other in a busy loop, small models become 10 times
-    # slower whenever another program wants a core; if they sleep at once, always 1.6 times slower.
+    # torch reads this variable when it is imported. If threads wait for each other in a busy loop, small
+    # models become 10 times slower whenever another program wants a core; if they sleep at once, always 1.6
+    # times slower.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.commandline.home_folders import expand_in_configuration
     from attention_lab.experiment import machine_failures
@@ -74,11 +75,11 @@ def _run(config: DictConfig) -> Any:
         config = resume.resumed_configuration(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             stage = choose_stage(config)
-            silence_libraries()  # which have been imported: Lightning would set its level again
+            silence_libraries()  # after they were imported: Lightning would set its level again
             result = stage(config)
             print(end="", flush=True)  # if output goes to a full disk, this fails
             if config.stage in ("report", "leaderboard") and not in_sweep():
-                started.discard_new_folder(folder)  # unless it contains the result
+                started.discard_new_folder(folder)  # unless it contains the report or leaderboard
             return result
     except Stopped as stopped:
         if config.stage in ("report", "leaderboard", "predict", "export") and not in_sweep():

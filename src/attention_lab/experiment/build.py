@@ -58,8 +58,8 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`.
 
     Raises:
-        LabError: a part that is made later lacks `_partial_: true`, or the task, perhaps the user's own, is
-            no `Task` or does not keep what it is given.
+        LabError: a part that is made later lacks `_partial_: true`, or the task, which may be user-defined,
+            is not a `Task` or does not pass on its arguments.
     """
     for part in (*MECHANISM, *(OPTIMIZATION if trainable else ())):
         node = config[part]
@@ -127,7 +127,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
     """
     try:
         sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
-        if isinstance(codec, RegressionCodec):  # it does not know the number of samples
+        if isinstance(codec, RegressionCodec):  # the recipe does not contain the number of samples
             known: dict[str, Any] = {"features": len(codec.inputs), "targets": 1}
         else:
             known = vars(codec.sizes)
@@ -147,7 +147,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
 
 
 def _predicts(task: type[Task], codec: Codec) -> bool:
-    """Whether a task of this package is annotated with this kind of codec; True for a user's own task."""
+    """Whether a task of this package is annotated with this kind of codec; True for a user-defined task."""
     if not task.__module__.startswith("attention_lab."):
         return True
     kinds = (get_annotations(one).get("codec") for one in task.__mro__)
@@ -164,6 +164,6 @@ def _sizes(kept: Config) -> Sizes:
 
 
 def bind(node: Config, without: str = "") -> Any:
-    """A node's target with its options bound; the caller adds the other arguments."""
+    """The target of a node with its options bound; the caller adds the remaining arguments."""
     options = {key: value for key, value in node.items() if key != without}
     return instantiate(options, _partial_=True, _convert_="all")

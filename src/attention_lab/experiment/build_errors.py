@@ -31,12 +31,12 @@ _LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors raised while a part is built into a LabError that names the option, or else the part.
 
-    The same goes for errors that Lightning's code or PyTorch's optimisers raise later for a value that they
-    cannot use, such as a divisor of 0. All others, such as those in the user's code, are left unchanged.
+    The same goes for errors that Lightning or PyTorch's optimisers raise later for a value that they cannot
+    use, such as a divisor of 0. All other errors, such as those in the user's code, stay unchanged.
     """
     try:
         yield
-    except MisconfigurationException as error:  # Lightning's; its first line says what is wrong
+    except MisconfigurationException as error:  # raised by Lightning; its first line says what is wrong
         raise _not_measured(str(error)) or LabError(first_line(error)) from None
     except (*BUILD_ERRORS, ModuleNotFoundError) as error:
         if missing := _not_measured(str(error)):
@@ -45,8 +45,8 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
             raise
         cause: BaseException = error
         while not missing_target(cause) and isinstance(cause, InstantiationException) and cause.__cause__:
-            cause = cause.__cause__  # what Hydra has wrapped
-        if "before Module.__init__() call" in str(cause):  # PyTorch's, whose frame has the module
+            cause = cause.__cause__  # the error that Hydra has wrapped
+        if "before Module.__init__() call" in str(cause):  # raised by PyTorch, whose frame has the module
             owner = type(_frames(cause)[0].f_locals["self"]).__name__
             first = "must call super().__init__() before it sets attributes"
             raise LabError(f"{owner}.__init__ {first}") from None
@@ -65,7 +65,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 def _part_to_blame(
     error: BaseException, cause: BaseException, targets: Mapping[str, str], config: Mapping[str, Any]
 ) -> str | None:
-    """The part that was being built, or in whose library's code the error was raised, if any."""
+    """The part that was being built, or the part whose library raised the error; None if there is neither."""
     if isinstance(error, InstantiationException):
         named = [part for part, target in targets.items() if f"'{target}'" in str(error)]
         # Hydra names the module that defines a class, which may be another one.
@@ -103,7 +103,7 @@ def _raised_in_library(error: BaseException, targets: Mapping[str, str]) -> bool
 
 
 def _constructor(target: str) -> str | None:
-    """The name of the class whose constructor a class has, which may be inherited; None for a function."""
+    """The name of the class that defines the constructor, which may be a base class; None for a function."""
     try:
         made = get_object(target)
     except BUILD_ERRORS:

@@ -119,7 +119,7 @@ def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> 
     except TooLargeError:
         raise
     except LabError:
-        return  # the recipe is wrong, which `rebuild` reports next, or this model needs real memory to build
+        return  # either the recipe is wrong, which `rebuild` reports next, or the model needs real memory
 
 
 def check_model_size(
@@ -145,7 +145,7 @@ def check_model_size(
 
 
 def not_finite_warning(trained: TrainedModel[Task]) -> str:
-    """A warning if weights are NaN or infinite; empty if all are finite, as those of an ensemble must be."""
+    """A warning if weights are NaN or infinite; empty if all are finite, as in every ensemble."""
     name = first_not_finite(trained.model)
     return f"ckpt_path={trained.files[0]}: {name} has weights that are NaN or infinite" if name else ""
 

@@ -13,7 +13,7 @@ from attention_lab.commandline.overrides import option_names
 from attention_lab.console_text import console_message, counted
 from attention_lab.interruption.signals import is_rank_zero
 
-if TYPE_CHECKING:  # it would import torch
+if TYPE_CHECKING:  # importing it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
 QUIET = ("pytorch_lightning", "lightning_fabric", "tensorboard", "fontTools")
@@ -68,7 +68,7 @@ def warn_about_data(data: "DataModule", stage: str, file: str | None = None) -> 
     Args:
         data: the data, after `setup`.
         stage: the stage; "test" leaves out the symbols of the validation split, which it does not use.
-        file: a file of which only the test split is tested, if the model was not trained on the rest of it.
+        file: a file whose test split alone is tested although the model was not trained on the rest of it.
     """
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
@@ -81,7 +81,7 @@ def warn_about_data(data: "DataModule", stage: str, file: str | None = None) -> 
         found = [f"{partly}; to test on the whole file, give data.test_file={file} instead", *found]
     lines = [console_message("Warning", text) for text in dict.fromkeys(found) if text]
     lines += [console_message("Hint", text) for option, text in data.hints.items() if option not in given]
-    if lines:  # in a single write, which in a sweep appears above the job's line
+    if lines:  # one write, so that in a sweep it appears above the job's line
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 

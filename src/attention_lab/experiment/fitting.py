@@ -1,4 +1,4 @@
-"""What comes before and after training: the starting point, the run's files, and its metrics."""
+"""Before and after training: the starting point, checks, the run's files, and its metrics."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
 def check_last_checkpoint(callbacks: Config) -> None:
     """Raise LabError if a callback of Lightning's would replace the `last.ckpt` of `Resumable`.
 
-    It does not have all that a resumed run needs to give the results of an unbroken one.
+    Lightning's file lacks state that a resumed run needs to give the results of an uninterrupted one.
     """
     own = callbacks.get("resumable", {}).get("dirpath")
     for name, options in callbacks.items():
@@ -107,7 +107,8 @@ def check_last_checkpoint(callbacks: Config) -> None:
 def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
     """Raise LabError now if the test after training would fail.
 
-    Either its beams are too many for its batches, or `trainer.limit_test_batches` leaves nothing to test.
+    It would fail if there are too many beams for the batches, or if `trainer.limit_test_batches` leaves
+    nothing to test.
     """
     loader = data.test_dataloader()
     if isinstance(task, Transduction) and task.beam_size > 1:
@@ -121,7 +122,7 @@ def check_tested(trainer: pl.Trainer, task: Task, data: DataModule) -> None:
 
 
 def check_parameters(trainer: pl.Trainer, task: Task) -> None:
-    """Raise LabError if several processes would train nothing, or cannot divide the parameters."""
+    """Raise LabError if several processes have no parameters to train, or cannot divide them."""
     if isinstance(trainer.strategy, FullyShardedStrategy) and isinstance(task, Regression):
         raise LabError(
             "trainer=fsdp is for large models, but kernel regression has few parameters: choose trainer=ddp"
@@ -149,7 +150,7 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
 
 
 class Introduction(pl.Callback):
-    """Prints what is trained, on how much data, and where, once nothing but training is left to fail.
+    """Prints what is trained, on how much data, and where, when training is about to begin.
 
     Args:
         folder: the run's folder.

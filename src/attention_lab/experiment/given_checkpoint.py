@@ -30,7 +30,7 @@ class Given(NamedTuple):
     Attributes:
         trained: the model.
         config: the configuration, with the parts of the (first) checkpoint.
-        split: the file that is split at random to test the model, if it is not the file of training.
+        split: the file whose random test split is tested, if the model was trained on another file.
     """
 
     trained: TrainedModel[Task]
@@ -68,8 +68,8 @@ def check_data_size(given: Config, config: Config) -> None:
     """Reject data that the checkpoint's options make too large to sample.
 
     Args:
-        given: the configuration of the command line alone.
-        config: the same with the parts from the checkpoint.
+        given: the configuration from the command line alone.
+        config: the configuration with the parts from the checkpoint.
 
     Raises:
         LabError: see `check_sampled_size`.

@@ -35,7 +35,7 @@ class Places(NamedTuple):
 
     @contextmanager
     def blame_lines(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Name the place in errors about a line; `numbers` are the line numbers of the texts being read."""
+        """Add the place to errors about a line; `numbers` are the line numbers of the texts being read."""
         try:
             yield
         except LineError as error:

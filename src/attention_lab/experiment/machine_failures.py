@@ -11,14 +11,14 @@ from attention_lab.console_text import one_line
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError, is_out_of_memory
 from attention_lab.files.writing import failed_write
 
-_REFUSED = " does not have a deterministic implementation"  # PyTorch's words, after the operation's name
+_REFUSED = " does not have a deterministic implementation"  # PyTorch's, after the operation
 
 
 @contextmanager
 def blame_checkpoint(
     path: Path | None, started: Callable[[], bool], problem: str = "training cannot continue from it"
 ) -> Iterator[None]:
-    """Blame the checkpoint that is used for errors raised before training, or the test, has started."""
+    """Blame the checkpoint in use for errors that occur before training, or the test, has started."""
     try:
         yield
     except BAD_VALUE_ERRORS as error:

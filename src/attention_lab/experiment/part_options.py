@@ -29,10 +29,10 @@ PASSED = {
 
 
 def check_part_options(config: Mapping[str, Any]) -> None:
-    """Check that no part has a class of another one, or an option that the program would replace.
+    """Check that no part has the class of another part, or an option that the program would replace.
 
     Raises:
-        LabError: one has; the class would fail only in the first step, and the option have no effect.
+        LabError: a part has one. The class would fail only in the first step; the option would do nothing.
     """
     for part in SUBPACKAGES:
         target = str(lookup(config, part, "_target_"))
@@ -52,7 +52,7 @@ def check_option_types(config: Mapping[str, Any]) -> None:
     A class that cannot be found is left to the code that builds the part.
 
     Raises:
-        LabError: an option has another type; its class takes any value for true, or would fail later.
+        LabError: an option has another type: its class would take any value for true, or fail later.
     """
     for part, target in targets_of(config).items():
         with suppress(ImportError, *BUILD_ERRORS):
@@ -110,7 +110,7 @@ def _no_option(part: str, option: str, target: str) -> str:
 
 
 def _other_part(target: str, part: str) -> str:
-    """Why a class, perhaps the user's own, is another part of a mechanism; empty if it is not."""
+    """Why a class, which may be user-defined, is another part of a mechanism; empty if it is not."""
     made = get_object(target) if part in MECHANISM else None
     meant = kind_of_part(made) if isinstance(made, type) else None
     return "" if meant in (None, "score" if part == "scoring" else part) else f"is a {meant}"

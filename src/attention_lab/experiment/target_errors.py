@@ -23,13 +23,13 @@ def missing_target(error: BaseException) -> str | None:
 
 
 def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
-    """What a configuration has made. Raises LabError for any other object, which would fail later.
+    """An object made from a configuration. Raises LabError if it is of another class, as it would fail later.
 
     Args:
-        path: where the configuration names its class.
+        path: the option that names its class.
         made: the object.
-        kind: the class that it must be of.
-        name: the name of this class.
+        kind: the required class.
+        name: the name of the required class.
     """
     if not isinstance(made, kind):
         raise _another_kind(path, type(made), name)
@@ -37,7 +37,7 @@ def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
 
 
 def make_checked(path: str, make: partial[Any], kind: type[T], name: str) -> T:
-    """Make an object; see `checked_kind`. A class of another kind, which may need more, is not called."""
+    """Make an object; see `checked_kind`. A class of another kind, with other arguments, is not called."""
     if isinstance(make.func, type) and not issubclass(make.func, kind):
         raise _another_kind(path, make.func, name)
     try:
@@ -57,7 +57,7 @@ def _another_kind(path: str, found: type, name: str) -> LabError:
 
 def explain_target(error: BaseException, target: str) -> str:
     """Say why `target` cannot be imported: which name does not exist, or which line of which file fails."""
-    found = error.__cause__ or error  # Hydra's, above the one that the import has raised
+    found = error.__cause__ or error  # an error of Hydra, caused by the one that the import has raised
     cause = found.__cause__ or found
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{short_path(cause.filename)}, line {cause.lineno}: {type(cause).__name__}: {cause.msg}"

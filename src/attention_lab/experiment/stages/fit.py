@@ -117,13 +117,13 @@ def _train(trainer: pl.Trainer, task: Task, data: DataModule, start: Start, guar
 
 
 def _metric_check(plain: Config) -> list[pl.Callback]:
-    """A check of the monitored metric if it was typed; those in `conf/` exist."""
+    """A check of a monitored metric given on the command line; the metrics in `conf/` exist."""
     typed = any(one.startswith("monitor.metric=") for one in HydraConfig.get().overrides.task)
     return [MonitoredMetric(plain["monitor"]["metric"])] if typed and plain["monitor"]["metric"] else []
 
 
 def _messages(plain: Config, folder: Path) -> list[pl.Callback]:
-    """What training prints: an introduction; in a sweep, the job's progress, unless that is switched off."""
+    """The callbacks that print: an introduction; in a sweep, the job's progress, unless switched off."""
     if not in_sweep():
         return [Introduction(folder)]
     shown = plain["trainer"].get("enable_progress_bar", True) and "progress_bar" in plain["callbacks"]

@@ -115,7 +115,7 @@ class Cost(pl.Callback):
         if trainer.is_last_batch and pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)
         if self.seen is None:
-            gc.collect()  # once: it takes 0.3 s, longer than many an epoch
+            gc.collect()  # only once: it takes 0.3 s, longer than many epochs
             self.before = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
         else:
             self.seconds += time.perf_counter() - self.mark
@@ -159,6 +159,6 @@ def _reset_peak() -> bool:
         trim(0)
     try:
         (_PROCESS / "clear_refs").write_text("5")
-    except OSError:  # not every container allows it
+    except OSError:  # some containers do not allow it
         return False
     return True

@@ -1,4 +1,4 @@
-"""Which devices a training run asks for, and whether this machine has them."""
+"""Check that this machine has the devices that a training run asks for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ def check_devices(options: Mapping[str, Any]) -> None:
                 f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
                 "choose trainer.accelerator=cpu"
             )
-        if accelerator == "auto":  # then processes share the cores
+        if accelerator == "auto":  # the processes share the cores
             return
     devices, there = options.get("devices"), 1 if apple else torch.cuda.device_count()
     if accelerator not in ("auto", "gpu", "cuda", "mps"):
@@ -42,5 +42,5 @@ def check_devices(options: Mapping[str, Any]) -> None:
 
 
 def only_gpu_is_apples() -> bool:
-    """Whether this machine has no GPU but Apple's."""
+    """Whether the only GPU of this machine is Apple's."""
     return not torch.cuda.is_available() and torch.backends.mps.is_available()

@@ -38,7 +38,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     options = checked_trainer_options(config["trainer"])
     check_devices(options)
     if options.get("accelerator") == "auto" and only_gpu_is_apples():
-        options["accelerator"] = "cpu"  # Apple's has no float64, and takes one process
+        options["accelerator"] = "cpu"  # Apple's GPU has no float64, and takes one process
     _check_strategy(str(options.get("strategy")))
     if options.get("strategy") == "fsdp":
         check_sharding_precision(options.get("precision"))
@@ -90,7 +90,7 @@ def _check_strategy(strategy: str) -> None:
             "be copied: choose trainer.strategy=ddp"
         )
     if strategy == "fsdp_cpu_offload":
-        # Outside of training steps, where attention is observed, no device has the model.
+        # Attention is observed outside training steps, where no device would have the whole model.
         raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
 
 

@@ -13,13 +13,13 @@ from attention_lab.experiment.part_options import not_an_option
 
 
 def checked_trainer_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the trainer, with 0 and 1 as booleans where it takes no other numbers.
+    """The options of the trainer, with 0 and 1 as booleans where the trainer takes no other numbers.
 
     Objects given by `_target_`, and the options of a class other than Lightning's own, are not checked.
 
     Raises:
-        LabError: Lightning's Trainer has no such option, or is annotated with another type; it would ignore
-            some such values, and fail on others without naming the option.
+        LabError: Lightning's Trainer has no such option, or annotates it with another type. It would ignore
+            some of these values, and fail on others without naming the option.
     """
     for group in ("callbacks", "logger"):
         if group in options:

@@ -83,7 +83,7 @@ class FullyShardedStrategy(ModelParallelStrategy):
             optimizer.load_state_dict({**state, "state": own})
 
     def optimizer_step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """One step of an optimiser. Raises LabError if it uses operations for which parts are not enough."""
+        """One step of an optimiser. Raises LabError if it needs more than this device's part of a tensor."""
         try:
             return super().optimizer_step(optimizer, *args, **kwargs)
         except RuntimeError as error:
@@ -131,7 +131,7 @@ class FullyShardedStrategy(ModelParallelStrategy):
         return whole.cpu() if self.is_global_zero else None
 
     def _gather(self) -> None:
-        """Gather all parameters on every device, to stay until `_scatter`."""
+        """Gather all parameters on every device, where they stay until `_scatter`."""
         for module in self._sharded_modules():
             module.set_reshard_after_forward(False, recurse=False)
             module.unshard()
