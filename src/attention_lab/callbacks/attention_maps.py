@@ -35,7 +35,7 @@ from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
 EXAMPLE = "example"
-"""What examples are called in TensorBoard, unless they have a name of their own."""
+"""The default name of examples in TensorBoard."""
 MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "weights/heads/entropy": lambda weights: attention_entropy(weights).mean(-1),
     "weights/heads/monotonicity": monotonicity,

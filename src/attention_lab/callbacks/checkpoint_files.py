@@ -20,7 +20,7 @@ from attention_lab.files.writing import remove, write_atomically
 from attention_lab.untrusted.archives import check_values, load_archive
 
 _NOT_PLAIN = (AttributeError, TypeError, pickle.PickleError, LabError)
-"""What is raised for values that PyTorch cannot save, or that `load_archive` would reject."""
+"""The errors for values that PyTorch cannot save, or that `load_archive` would reject."""
 
 
 class CheckpointFiles(TorchCheckpointIO):

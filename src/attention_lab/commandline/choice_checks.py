@@ -181,7 +181,7 @@ def _check_choice(argument: str, folders: Sequence[Path], given: Sequence[str]) 
 
 
 def _own_data(file: str, given: Sequence[str]) -> str:
-    """What to write for the user's own file, with the model that is given."""
+    """The options that read the user's own file, for the model that is given."""
     if file.endswith(".ts"):  # no other data has such files
         return f"model=multihead data=time_series data.file={file}"
     model = next((one.removeprefix("model=") for one in given if one.startswith("model=")), "")
@@ -217,7 +217,7 @@ def _file_of(group: str, choice: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _meant(group: str, choice: str, folders: Sequence[Path]) -> str:
-    """What was probably meant by an unknown choice; empty if nothing is like it."""
+    """The choice that was probably meant by an unknown one; empty if there is no similar one."""
     if other := meant_by(group, choice):
         return other
     elsewhere = [one for one in WITH_CLASSES if choice in choices_of(one, folders)]

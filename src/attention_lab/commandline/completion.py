@@ -13,7 +13,7 @@ from hydra.core.config_store import ConfigStore
 
 FLAGS = {"-sc", "--shell-completion"}
 SUBCOMMAND = r"(un)?install=(bash|zsh|fish)"
-"""What a user gives `-sc`; the completion itself also gives `query=`, with the line in `COMP_LINE`."""
+"""The values of `-sc` that a user types. The shell itself passes `query=`, with the line in `COMP_LINE`."""
 
 
 def check_completion() -> None:

@@ -17,7 +17,7 @@ from attention_lab.machine import check_system
 
 _STANDARD = (0, 1, 2)
 HYDRA_HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
-"""What Hydra prints below the traceback of an error in a class of the user's own."""
+"""The line that Hydra prints below the traceback of an error in the user's own class."""
 _LONGEST_LINE = 1000  # most bytes of an unfinished line that are remembered
 
 

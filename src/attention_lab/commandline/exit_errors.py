@@ -35,9 +35,9 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What an error says, on one line, without the lines that Hydra and OmegaConf add about their types."""
+    """An error's message on one line, without the lines that Hydra and OmegaConf add about their types."""
     if isinstance(error, LabError):
-        return " ".join(str(error).splitlines())  # a line feed in it is part of a name
+        return " ".join(str(error).splitlines())  # a line feed in the message is part of a name
     if isinstance(error, HydraException):
         if override := re.match(r"Could not override '([^']+)'", str(error)):
             key = override[1]

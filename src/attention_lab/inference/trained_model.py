@@ -89,7 +89,7 @@ class TrainedModel(Generic[TaskT]):
         return isinstance(self.codec, TransductionCodec) and self.codec.source.notation.split == "lemma_tags"
 
     def __repr__(self) -> str:
-        """What the model is, what it reads and writes, how good it was, and where it comes from."""
+        """The class and size of the model, its inputs and outputs, its score, and its files."""
         count = sum(parameter.numel() for parameter in self.model.parameters())
         lines = {
             "model": f"{type(self.model).__name__}, {count:,} parameters",
@@ -144,7 +144,7 @@ class TrainedModel(Generic[TaskT]):
     def _outputs(
         self, lines: Sequence[str], answer: Callable[[Any], list[OutputT]], n: int = 1
     ) -> list[OutputT]:
-        """What `answer` gives for all batches, n outputs an input. Raises LabError if they are too long."""
+        """The results of `answer` for all batches, n per input. Raises LabError if they are too long."""
         left, found = MOST_TEXT + GROWTH * n * sum(map(len, lines)), []
         for batch in self._batches(self.codec, lines, n):
             outputs = answer(batch)

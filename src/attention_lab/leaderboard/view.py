@@ -1,4 +1,4 @@
-"""What to show of compared runs: the options of `hydra.callbacks.comparison`."""
+"""The options of `hydra.callbacks.comparison`: which metrics, axes and lines a comparison of runs shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ OPTIONS = "hydra.callbacks.comparison"
 
 @dataclass(frozen=True)
 class View:
-    """What to show of the runs.
+    """The options of a comparison of runs.
 
     Names are those of metrics in `metrics.json`, of groups in `conf/`, or dotted paths of options.
 

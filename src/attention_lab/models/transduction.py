@@ -49,7 +49,7 @@ class TransductionModel(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Any:
-        """What the decoder starts from, such as the keys and values of the sources (`Encoded`)."""
+        """Encode the sources into whatever the decoder starts from, such as keys and values (`Encoded`)."""
 
     def forward(
         self,

@@ -17,7 +17,7 @@ _READERS = {
     ".pt2": "torch.export.load({0!r}) reads it",
     ".onnx": "onnxruntime.InferenceSession({0!r}) reads it",
 }
-"""What reads the files that `stage=export` writes, by their ends."""
+"""By the suffix of a file that `stage=export` has written: how to read it."""
 
 
 def find_checkpoints(given: Paths) -> list[Path]:

@@ -165,7 +165,7 @@ def _print_line(console: Console, name: str, text: str) -> None:
 
 
 def _label(name: str) -> str:
-    """What the table of results calls a metric."""
+    """The name of a metric in the table of results."""
     return f"test {metric_name(name)}" if name.startswith("test/") else metric_name(name)
 
 

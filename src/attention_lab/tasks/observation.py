@@ -1,4 +1,4 @@
-"""What a task shows of an example: its text, and a record of each attention."""
+"""An example as a task shows it: its text, and a record of each attention."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -229,7 +229,7 @@ def checked_packages(allow: Any) -> Sequence[str]:
 
 
 def package_to_allow(target: str) -> str:
-    """What `allow=` takes for a target: the user's own package, but of a library only a part."""
+    """The package to allow for a target: a user's own as a whole, but only a part of PyTorch or Lightning."""
     names = target.split(".")
     return ".".join(names[:2]) if names[0] in ("pytorch_lightning", "torch") else names[0]
 

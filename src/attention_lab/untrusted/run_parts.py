@@ -32,7 +32,7 @@ _LISTED = {
     "optimizer": r"torch\.optim\.(?!Optimizer$)[A-Z]\w*",
     "schedule": r"attention_lab\.tasks\.schedules\.(?:constant|cosine|inverse_sqrt)",
 }
-"""What `conf/` names of Lightning and PyTorch, and of this package beside models, data and tasks."""
+"""By part: the classes and functions that `conf/` names, other than models, data sets and tasks."""
 _CLASSES = {
     **_LISTED,
     "model": r"attention_lab\.models\.(?:\w+\.)*[A-Z]\w*",

@@ -48,9 +48,9 @@ def check_training_state(checkpoint: Mapping[str, Any]) -> None:
 
 
 def initial_state(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What training takes from another run's checkpoint: weights, optimiser, schedule, counts and `more`.
+    """The state that training takes from another run's checkpoint: weights, optimiser, schedule, counts.
 
-    `more` are other parts to keep, already checked.
+    `more` has further parts to take, already checked.
     """
     return {key: checkpoint[key] for key in KEPT if key in checkpoint} | {"callbacks": {}} | dict(more)
 

@@ -149,7 +149,7 @@ def generate(
 def _checked(
     model: Continuable, method: str, answer: object, rows: int, symbols: int | None
 ) -> tuple[Tensor, Any]:
-    """What a method has returned. Raises LabError unless it is logits `[B, V]` and a state."""
+    """The value that a method has returned. Raises LabError unless it is logits `[B, V]` and a state."""
     logits = answer[0] if isinstance(answer, tuple) and len(answer) == 2 else None
     given = kind_of(answer)
     if isinstance(logits, Tensor):

@@ -18,7 +18,7 @@ Step = Callable[[list[Tensor], Tensor, Tensor], tuple[Tensor, ...]]
 
 
 def scan_layers(layers: nn.RNNBase, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-    """What the layers return in evaluation mode for padded inputs, computed by a scan over time.
+    """The outputs of the layers in evaluation mode for padded inputs, computed by a scan over time.
 
     Args:
         layers: the layers, of either order of axes, and of one direction or both.

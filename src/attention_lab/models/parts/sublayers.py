@@ -45,7 +45,7 @@ class SublayerNorm(nn.LayerNorm):
         self.post = norm == "post"
 
     def before(self, x: Float[Tensor, "*B L d"]) -> Float[Tensor, "*B L d"]:
-        """What the sublayer f reads."""
+        """The input of the sublayer f."""
         return x if self.post else self(x)
 
     def add(self, x: Float[Tensor, "*B L d"], output: Float[Tensor, "*B L d"]) -> Float[Tensor, "*B L d"]:
