@@ -102,7 +102,7 @@ def content() -> dict[str, Any]:
         (
             "task",
             {"_target_": "attention_lab.tasks.LanguageModeling"},
-            "LanguageModeling, which predicts no transduction",
+            "LanguageModeling, which does not fit transduction data",
         ),
         ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
         ("data.train_size", 10**9, "choose at most"),
@@ -256,7 +256,7 @@ def test_what_is_no_class_of_an_allowed_package_is_told_so(
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("allowed_package.make", "allowed_package.os.system", "allowed_package.None_"):
         with pytest.raises(
-            LabError, match=r"; allowed_package is allowed, but this is no class that it defines"
+            LabError, match=r"; allowed_package is allowed, but it does not define this class"
         ):
             check_targets({"_target_": name}, "x", allow=["allowed_package"])
     check_targets({"_target_": "allowed_package.Mine"}, "x", allow=["allowed_package"])

@@ -136,8 +136,10 @@ def rebuild(recipe: Config, config: Config) -> Task:
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its data")
         task = make_task(config, sizes, codec, trainable=False)
-        if not _predicts(type(task), codec):
-            raise LabError(f"the checkpoint's task is {type(task).__name__}, which predicts no {codec.KIND}")
+        if not _fits(type(task), codec):
+            raise LabError(
+                f"the checkpoint's task is {type(task).__name__}, which does not fit {codec.KIND} data"
+            )
         return task
     except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
         if target := missing_target(error):
@@ -146,7 +148,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
         raise LabError(f"the checkpoint's recipe cannot be read: {named_line(cause)}") from None
 
 
-def _predicts(task: type[Task], codec: Codec) -> bool:
+def _fits(task: type[Task], codec: Codec) -> bool:
     """Whether a task of this package is annotated with this kind of codec; True for a user-defined task."""
     if not task.__module__.startswith("attention_lab."):
         return True

@@ -237,7 +237,7 @@ def package_to_allow(target: str) -> str:
 def _how_to_allow(target: object, allow: Sequence[str]) -> str:
     package, asked = package_to_allow(str(target)), "that package is yours"
     if package in allow:
-        return f"; {package} is allowed, but this is no class that it defines"
+        return f"; {package} is allowed, but it does not define this class"
     top = package.partition(".")[0]
     if not top.isidentifier() or top in ("attention_lab", *sys.stdlib_module_names, "torch"):
         return ""
