@@ -152,6 +152,7 @@ def test_causal_order_is_not_a_mask() -> None:
         (KEYS, torch.zeros(2, 6, 3), None, r"keys \[2, 7, 4\] and values \[2, 6, 3\]"),
         (KEYS, torch.zeros(3, 7, 3), None, r"keys \[2, 7, 4\] and values \[3, 7, 3\]"),
         (KEYS, VALUES, torch.ones(2, 1, 7), r"boolean .* mask\.bool\(\) for .* ones and zeros, or mask == 0"),
+        (KEYS, VALUES, torch.tensor([7, 3]), r"got torch\.int64: .* or lengths_mask\(lengths, keys\)"),
         (KEYS, VALUES, torch.ones(2, 1, 6, dtype=torch.bool), r"\[2, 1, 6\] for keys \[2, 7, 4\]"),
         (KEYS, VALUES, torch.ones(3, 1, 7, dtype=torch.bool), r"\[3, 1, 7\]"),
         (KEYS, VALUES, torch.ones(7, dtype=torch.bool), r"at least two dimensions, .*padding: got \[7\]"),
@@ -172,6 +173,15 @@ def test_values_are_floating_point(dtype: torch.dtype) -> None:
         ValueError, match=rf"values must be floating-point, got {dtype}: give value\.float\(\)"
     ):
         check_memory(KEYS, VALUES.to(dtype), None, Additive(4, 4))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_mask_in_place_of_the_values_is_named() -> None:
+    """As the second argument, which is the mask in `MultiHead.remember`."""
+    with pytest.raises(
+        ValueError, match=r"got torch\.bool: give value\.float\(\), or mask=\.\.\. for a mask$"
+    ):
+        Attention(Dot(4, 4)).remember(KEYS, torch.ones(2, 1, 7, dtype=torch.bool))
 
 
 HEADS = torch.zeros(2, 3, 7, 4)  # keys of two examples and three heads

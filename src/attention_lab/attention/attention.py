@@ -39,7 +39,8 @@ class Attention(nn.Module):
         dropout: probability with which a weight is dropped in training, after normalisation.
 
     Raises:
-        TypeError: a part is a class instead of an object, or the score is not a `Score`.
+        TypeError: a part is a class instead of an object, or does not take the arguments of one, as torch's
+            softmax does not; or the score is not a `Score`.
         ValueError: the window was made for queries of another size.
     """
 
@@ -99,8 +100,9 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            ValueError: keys, values and mask do not fit together, the mask is ambiguous, or values are
-                integers.
+            TypeError: keys, values or mask are not tensors, or `causal` is one.
+            ValueError: keys, values and mask do not fit together or are on different devices, the mask is
+                ambiguous, values are integers, or the score's parameters have another type than the keys.
         """
         return make_memory(self.score, key, value, mask, causal=causal)
 
@@ -122,7 +124,8 @@ class Attention(nn.Module):
 
         Raises:
             TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
-            ValueError: the queries do not fit the score, the keys, the mask or the bias.
+            ValueError: the queries do not fit the score, the keys, the mask or the bias, or have another type
+                than the keys or the score's parameters, or another device.
             LabError: the offset is not a whole number.
             PartError: a part returns a wrong shape, or gives a masked key a weight; it is a ValueError, too.
         """

@@ -66,9 +66,14 @@ def check_mask(mask: object, scores: Sequence[int] | None = None) -> None:
     if not isinstance(mask, Tensor):
         raise TypeError(f"a mask must be a boolean tensor (True = attend), not {kind_of(mask)}")
     if mask.dtype != torch.bool:
+        other = (
+            "mask == 0 for one that is added to the scores"
+            if mask.is_floating_point()
+            else "lengths_mask(lengths, keys) for lengths"
+        )
         raise ValueError(
             f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "
-            "and zeros, or mask == 0 for one that is added to the scores"
+            f"and zeros, or {other}"
         )
     if scores is not None and not broadcast(mask.shape, scores):
         raise ValueError(

@@ -17,6 +17,7 @@ from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, SinkSoftmax, Softmax, Sparsemax
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
+from attention_lab.attention.scores.projection import check_same_type
 from attention_lab.attention.scores.score import checked_features
 
 Part = TypeVar("Part", bound=nn.Module)
@@ -101,7 +102,7 @@ def features_of(
     """The features whose inner product is the score, or None if there are none. See `Score.features`.
 
     Raises:
-        ValueError: the features of queries and keys differ in size.
+        ValueError: the features of queries and keys differ in size or type.
     """
     if not _describes_formula(score, "features"):
         return None
@@ -113,6 +114,7 @@ def features_of(
                 f"{type(score).__name__}.features must give queries and keys features of the same size, "
                 f"not {list(of_query.shape)} and {list(of_key.shape)}"
             )
+        check_same_type(of_query, of_key)
     return features
 
 

@@ -6,6 +6,7 @@ from torch import Tensor
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.masks import broadcast, check_mask
 from attention_lab.attention.scores import Score
+from attention_lab.attention.scores.projection import check_devices
 
 
 def check_tensors(call: str, **given: object) -> None:
@@ -31,13 +32,15 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         score: made for keys of one size, with or without heads.
     """
     if not value.is_floating_point():  # the weights would be rounded to integers
-        raise ValueError(f"values must be floating-point, got {value.dtype}: give value.float()")
+        remedy = "value.float(), or mask=... for a mask" if value.dtype == torch.bool else "value.float()"
+        raise ValueError(f"values must be floating-point, got {value.dtype}: give {remedy}")
     if torch.compiler.is_compiling():  # a check of shapes would recompile the code for each shape
         return
     if key.dim() < 2 or value.dim() < 2:
         raise ValueError(
             f"keys and values must be [..., K, d], got {list(key.shape)} and {list(value.shape)}"
         )
+    check_devices(keys=key, values=value, mask=mask)
     batch, (keys, features) = key.shape[:-2], key.shape[-2:]
     if features != score.key_size:
         raise ValueError(f"the score was made for keys of size {score.key_size}, got {list(key.shape)}")

@@ -1,7 +1,10 @@
 """Check the parts that are given to an attention or a mechanism, and the module that `from_torch` copies."""
 
 from functools import partial
+from inspect import signature
 
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 from attention_lab.argument_checks import kind_of
@@ -17,6 +20,12 @@ _KINDS = {
     "attention_lab.attention.windows": "window",
 }
 """The kinds of parts, by the module that defines their classes."""
+_ARGUMENTS = {
+    "normalizer": ("scores", "mask"),
+    "pooling": ("weights", "value"),
+    "window": ("query", "keys", "visible", "offset"),
+}
+"""The arguments by position with which each part is called."""
 
 
 def check_parts(score: object, **others: object) -> None:
@@ -29,6 +38,8 @@ def check_parts(score: object, **others: object) -> None:
         if part is not None and not callable(part):
             raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
         _check_kind("Attention", name, type(part))
+        if part is not None and name in _ARGUMENTS:
+            _check_arguments(name, part)
     if hasattr(score, "_orig_mod"):  # what torch.compile returns
         kind = type(score._orig_mod).__name__
         raise TypeError(
@@ -83,6 +94,25 @@ def _check_kind(call: str, name: str, kind: type) -> None:
     meant = kind_of_part(kind) or name
     if meant != name:
         raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
+
+
+def _check_arguments(name: str, part: object) -> None:
+    """Raise TypeError if a part does not take what an attention calls it with, such as torch's softmax."""
+    wanted, called = _ARGUMENTS[name], part.forward if isinstance(part, nn.Module) else part
+    try:
+        signature(called).bind(*wanted)  # type: ignore[arg-type]
+        fits = called is not F.softmax  # its second argument is a dimension
+    except TypeError:
+        fits = False
+    except ValueError:  # a function written in C
+        fits = called is not torch.softmax
+    if not fits:
+        kind = part if hasattr(part, "__name__") else type(part)
+        like = {"normalizer": "Softmax()", "pooling": "Soft()", "window": "Global(query_size)"}[name]
+        raise TypeError(
+            f"Attention({name}=...): {kind.__name__} of {kind.__module__ or 'torch'} does not take "
+            f"({', '.join(wanted)}): use a class of attention_lab.attention, such as {like}, or your own"
+        )
 
 
 def check_torch_module(module: object) -> None:

@@ -7,7 +7,7 @@ from attention_lab.argument_checks import kind_of
 from attention_lab.attention.checks.keys import check_fields, check_tensors
 from attention_lab.attention.masks import broadcast, check_count
 from attention_lab.attention.memory import Memory
-from attention_lab.attention.scores.projection import NO_VALUES
+from attention_lab.attention.scores.projection import NO_VALUES, check_devices
 
 
 def checked_memory(call: str, memory: object) -> Memory:
@@ -40,10 +40,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     check_fields(memory.keys, memory.value, memory.mask)
-    tensors = {"keys": memory.keys, "values": memory.value, "queries": query}
-    without = [name for name, tensor in tensors.items() if tensor.is_meta]
-    if 0 < len(without) < len(tensors):  # some kernels would read arbitrary memory
-        raise ValueError(f"the {without[0]} are on the meta device and have no values")
+    check_devices(keys=memory.keys, values=memory.value, queries=query)
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
         raise ValueError(

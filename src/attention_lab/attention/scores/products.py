@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.scores.projection import check_same_size, project
+from attention_lab.attention.scores.projection import check_floating, check_same_size, project
 from attention_lab.attention.scores.score import Score
 from attention_lab.attention.torch_state import without_autocast
 
@@ -102,6 +102,7 @@ class Linear(Score):
     ) -> Float[Tensor, "... Q K"]:
         """`log(phi(q) . phi(k))`; -inf where the features of a key underflow to zero."""
         check_same_size(query, keys)
+        check_floating(query)
         with without_autocast(query):
             features, factor = _scaled_phi(query)
             kernel = features @ keys.mT
@@ -131,6 +132,7 @@ def _unit(x: Tensor) -> Tensor:
     Half precision is normalised in float32. A vector shorter than the smallest normal number of its type is
     zero in value and gradient: its gradient, of the order of `1 / |x|`, would overflow.
     """
+    check_floating(x)
     working = torch.promote_types(x.dtype, torch.float32)
     if x.dtype == working:
         return F.normalize(x, dim=-1)

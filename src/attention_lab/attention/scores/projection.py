@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.attention.torch_state import autocast_dtype
+
 NO_VALUES = (
     "on the meta device and has no values: give its module some with load_state_dict(weights, assign=True), "
     "or with to_empty(device=...) and an initialisation"
@@ -14,8 +16,8 @@ def project(x: Float[Tensor, "... L d"], weight: Float[Tensor, "... h d"]) -> Fl
     """`W x` for each row x.
 
     Raises:
-        ValueError: the rows have the wrong size; or W is on the meta device, but x is not, where PyTorch's
-            product on the CPU would be arbitrary.
+        ValueError: the rows have the wrong size or another type than W; or W is on the meta device, but x is
+            not, where PyTorch's product on the CPU would be arbitrary.
     """
     if not torch.compiler.is_compiling():
         if x.dim() < 2 or x.shape[-1] != weight.shape[-1]:
@@ -25,7 +27,43 @@ def project(x: Float[Tensor, "... L d"], weight: Float[Tensor, "... h d"]) -> Fl
             )
         if weight.is_meta and not x.is_meta:
             raise ValueError(f"a weight {list(weight.shape)} of the attention is {NO_VALUES}")
+        if x.dtype != weight.dtype and autocast_dtype(x) is None:
+            remedy = f"or the attention, as by .to({x.dtype})" if x.is_floating_point() else "as by .float()"
+            raise ValueError(
+                f"the weights of the attention are {weight.dtype}, but a tensor {list(x.shape)} given to it "
+                f"is {x.dtype}: convert the tensor, {remedy}"
+            )
     return x @ weight.mT
+
+
+def check_same_type(query: Tensor, keys: Tensor) -> None:
+    """Raise ValueError if queries and keys, or their features, differ in type, and autocast is off."""
+    if torch.compiler.is_compiling() or query.dtype == keys.dtype or autocast_dtype(query) is not None:
+        return
+    raise ValueError(f"the queries are {query.dtype}, the keys {keys.dtype}: convert one of them")
+
+
+def check_floating(x: Tensor) -> None:
+    """Raise ValueError if queries or keys are whole numbers, to which scores would be rounded."""
+    if not torch.compiler.is_compiling() and not x.is_floating_point():
+        raise ValueError(f"queries and keys must be floating-point, got {x.dtype}: give x.float()")
+
+
+def check_devices(**given: Tensor | None) -> None:
+    """Raise ValueError if tensors are on different devices; on the meta device, some kernels would read arbitrary memory.
+
+    Args:
+        given: the tensors, by what an error calls them.
+    """
+    tensors = {name: x for name, x in given.items() if x is not None}
+    if len({x.device for x in tensors.values()}) < 2:
+        return
+    without = [name for name, x in tensors.items() if x.is_meta]
+    if without:
+        verbs = ("is", "has") if without[0] == "mask" else ("are", "have")
+        raise ValueError(f"the {without[0]} {verbs[0]} on the meta device and {verbs[1]} no values")
+    places = ", ".join(f"{name} on {x.device}" for name, x in tensors.items())
+    raise ValueError(f"all tensors must be on the same device, got {places}")
 
 
 def check_same_size(query: Tensor, keys: Tensor) -> None:

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number, kind_of
-from attention_lab.attention.scores.projection import check_same_size
+from attention_lab.attention.scores.projection import check_same_size, check_same_type
 from attention_lab.errors import LabError, PartError
 
 
@@ -78,6 +78,7 @@ class Score(nn.Module):
         """Scores of every query against every key prepared by `keys`."""
         features = checked_features(self, self.features(query, keys, None))
         check_same_size(*features)
+        check_same_type(*features)
         return features[0] @ features[1].transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
 
 

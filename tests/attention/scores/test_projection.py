@@ -1,0 +1,91 @@
+"""Tensors of different types or on different devices are named in one line."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Concat,
+    Constant,
+    Cosine,
+    Dot,
+    General,
+    Linear,
+    Location,
+    QueryFree,
+    ScaledDot,
+    Score,
+    Sparsemax,
+)
+from attention_lab.attention.memory import check_memory
+from attention_lab.attention.scores.projection import check_devices
+
+QUERIES, KEYS, VALUES = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.zeros(2, 7, 3)
+
+
+def _attend(attention: Attention, query: Tensor, keys: Tensor) -> Tensor:
+    context: Tensor = attention(query, attention.remember(keys, VALUES))
+    return context
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+@pytest.mark.parametrize("score", [Additive, Concat, General, Location])
+def test_parameters_have_the_type_of_the_tensors(score: type[Score], dtype: torch.dtype) -> None:
+    """It was torch's error about m1 and m2, which does not say which tensor is meant."""
+    remedy = r"as by \.float\(\)" if dtype == torch.int64 else rf"or the attention, as by \.to\({dtype}\)"
+    complaint = (
+        rf"^the weights of the attention are torch\.float32, but a tensor \[2, .* is {dtype}: .*{remedy}$"
+    )
+    with pytest.raises(ValueError, match=complaint):
+        _attend(Attention(score(4, 4)), QUERIES.to(dtype), KEYS.to(dtype))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("normalizer", [None, Sparsemax])
+@pytest.mark.parametrize("score", [Dot, ScaledDot, General, Constant, QueryFree])
+def test_queries_and_keys_have_the_same_type(
+    score: type[Score], normalizer: Callable[[], Any] | None
+) -> None:
+    attention = Attention(score(4, 4), None if normalizer is None else normalizer())
+    with pytest.raises(
+        ValueError, match=r"^the queries are torch\.float64, the keys torch\.float32: convert"
+    ):
+        _attend(attention, QUERIES.double(), KEYS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert _attend(attention, QUERIES.half(), KEYS).isfinite().all()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("score", [Cosine, Linear])
+def test_scores_are_not_rounded_to_whole_numbers(score: type[Score]) -> None:
+    """The errors were of torch.finfo, or blamed the class of the score."""
+    attention = Attention(score(4, 4))
+    memory = attention.remember(KEYS)
+    with pytest.raises(
+        ValueError, match=r"^queries and keys must be floating-point, got torch\.int64: give x\."
+    ):
+        attention.weights(QUERIES.long(), memory)
+
+
+def test_keys_values_and_mask_are_on_the_same_device() -> None:
+    """A mask left on the CPU ended in an error of torch that does not name it."""
+    mask = torch.ones(2, 1, 7, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"^the mask is on the meta device and has no values$"):
+        check_memory(KEYS, VALUES, mask.to("meta"), Dot(4, 4))
+    with pytest.raises(ValueError, match=r"^the keys are on the meta device and have no values$"):
+        check_memory(KEYS.to("meta"), VALUES, None, Dot(4, 4))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_tensors_on_different_devices_are_named() -> None:
+    on_gpu: Any = SimpleNamespace(device=torch.device("cuda:0"), is_meta=False)
+    with pytest.raises(ValueError, match=r"on the same device, got keys on cuda:0, values on cpu$"):
+        check_devices(keys=on_gpu, values=VALUES, mask=None)
+    check_devices(keys=on_gpu, values=on_gpu)
