@@ -5,7 +5,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention import MultiheadAttention, recording
+from attention_lab.attention import (
+    Additive,
+    General,
+    Mechanism,
+    MultiheadAttention,
+    QueryFree,
+    ScaledDot,
+    Score,
+    SinkSoftmax,
+    Softmax,
+    recording,
+)
 from attention_lab.attention.recorder import indices
 
 
@@ -49,6 +60,24 @@ def test_a_slice_beyond_the_batch_records_no_example(need_weights: bool) -> None
 def test_names_are_a_list_of_names(names: object, complaint: str, unchecked_shapes: None) -> None:
     with pytest.raises(TypeError, match=complaint), recording(nn.Identity(), names=names):  # type: ignore[arg-type]
         pass
+
+
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax])
+@pytest.mark.parametrize("score", [Additive, General, QueryFree, ScaledDot])
+def test_heads_without_a_batch_are_not_examples(score: type[Score], normalizer: type[Softmax]) -> None:
+    """As in graph attention to all nodes: `[H, N, d]`."""
+    attention = Mechanism(score, normalizer)(4, 4, heads=3)
+    query, keys, mask = torch.randn(3, 5, 4), torch.randn(3, 7, 4), torch.rand(5, 7) > 0.3
+    memory = attention.remember(keys, mask=mask)
+    wanted = attention.weights(query, memory)
+    with recording(attention) as weights, recording(attention, 0, heads=[2, 0], queries=1) as part:
+        attention(query, memory)
+    if score is ScaledDot and normalizer is Softmax:  # it computes the same for examples
+        assert torch.equal(weights[""], wanted.unsqueeze(1))
+        return
+    assert torch.allclose(weights[""], wanted.unsqueeze(0))
+    assert torch.equal(weights.mask("").expand(1, 3, 5, 7), mask.expand(1, 3, 5, 7))
+    assert torch.allclose(part[""], wanted[None, [2, 0], 1:2])
 
 
 @pytest.mark.parametrize("backwards", [slice(None, None, -1), slice(-1, None, -2), slice(2, 0, -1)])

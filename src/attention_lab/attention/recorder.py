@@ -123,6 +123,7 @@ class Recorder:
         selection: the selected examples, heads and queries. A call without a batch dimension is one example,
             always selected.
         hidden: whether a call is not to be recorded, or cannot be, as its tensors hide their values.
+        has_heads: whether the dimension before that of the queries is always of heads, even without a batch.
         queries: the number of queries in the calls so far.
         outer: the recorder of a recording around this one, or of one in another thread.
         thread: the thread of the recording, whose calls are recorded.
@@ -132,6 +133,7 @@ class Recorder:
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
     selection: Selection = field(default_factory=Selection)
     hidden: Callable[[], bool] = _never
+    has_heads: bool = False
     queries: int = 0
     outer: "Recorder | None" = None
     thread: int = field(default_factory=threading.get_ident)
@@ -195,6 +197,9 @@ class Recorder:
         """Keep the selected heads of the weights of the selected examples and queries."""
         if not weights.shape[-2]:
             return
+        if self.has_heads and weights.dim() == 3:  # of one example
+            weights = weights.unsqueeze(0)
+            mask, centre = (x if x is None or x.dim() < 3 else x.unsqueeze(0) for x in (mask, centre))
         if self.selection.heads is not None and weights.dim() == 4:
             heads = self.selection.of_heads(weights.shape[1])
             weights = weights[:, heads].clone()
@@ -212,13 +217,13 @@ class Recorder:
     def of_batch(self, *tensors: Tensor | None) -> list[Any]:
         """The selected examples of tensors that share a batch dimension.
 
-        The batch is the first dimension of the tensors of the highest rank, unless that rank is two. Tensors
-        that are shared by all examples are returned unchanged.
+        The batch is the first dimension of the tensors of the highest rank, unless that rank is two, or three
+        with heads. Tensors that are shared by all examples are returned unchanged.
         """
         given = [x for x in tensors if x is not None]
         rank = max(x.dim() for x in given)
         batch = max(len(x) for x in given if x.dim() == rank)
-        index = self.selection.of_batch(batch) if rank > 2 else slice(None)
+        index = self.selection.of_batch(batch) if rank > 2 + self.has_heads else slice(None)
         return [x if x is None or x.dim() < rank or len(x) < batch else x[index] for x in tensors]
 
 

@@ -73,6 +73,12 @@ def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module,
     )
 
 
+def has_parameters_for_heads(score: Score, normalizer: Normalizer) -> bool:
+    """Whether one of them has parameters for each head, so that scores have a dimension of heads."""
+    of_score = score.heads is not None and any(True for _ in score.parameters())
+    return of_score or any(x.dim() > 2 for x in tensors_of(normalizer))
+
+
 def tensors_of(normalizer: Normalizer) -> list[Tensor]:
     """The temperature and the sink of a normaliser, if they are tensors, which may differ between heads."""
     own = (getattr(normalizer, name, None) for name in ("temperature", "sink"))

@@ -29,6 +29,7 @@ from attention_lab.attention.recording.site import (
 )
 from attention_lab.attention.recording.unobserved import compiled_method
 from attention_lab.attention.recording.weights import KernelCall, without_nan
+from attention_lab.attention.shortcuts import has_parameters_for_heads
 from attention_lab.attention.torch_state import recomputing, under_vmap, without_autocast
 
 
@@ -77,7 +78,8 @@ class Session:
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
                 keep = partial(self._record_own, Site(_recorded_name(name, module), module))
-                self._recorders[name] = Recorder(keep, self.selection, hidden)
+                heads = has_parameters_for_heads(module.score, module.normalizer)
+                self._recorders[name] = Recorder(keep, self.selection, hidden, heads)
                 yield module, self._recorders[name]
 
     def _record_own(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None) -> None:
