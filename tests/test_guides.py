@@ -19,6 +19,7 @@ from attention_lab.attention import (
     Mechanism,
     MultiHead,
     ScaledDot,
+    Soft,
     Softmax,
     lengths_mask,
     recording,
@@ -63,8 +64,23 @@ def test_a_normaliser_and_a_pooling() -> None:
     memory = attention.remember(key, mask=mask)
     weights = (query @ key.mT / 2).relu().square() / 2 * mask  # the first sees two keys, the second none
     assert torch.allclose(attention.weights(query, memory), weights, atol=1e-6)
-    wanted = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).amax(2)
+    each = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).masked_fill(
+        weights.unsqueeze(-1) == 0, -torch.inf
+    )
+    wanted = each.amax(2).nan_to_num(neginf=0.0)
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
+
+
+def test_padding_and_later_keys_change_nothing_in_them() -> None:
+    """Padding, whose values are 0, was the largest where all weighted values are negative."""
+    parts = _defined("own-model.md", "class SquaredRelu")
+    for pooling in (Soft, parts["Largest"]):
+        for normalizer in (Softmax, parts["SquaredRelu"]):
+            layer, x = MultiHead(Mechanism(ScaledDot, normalizer, pooling), 8, 2), torch.randn(2, 5, 8)
+            wanted = layer(x[:, :3], causal=True)
+            padded = layer(x, lengths_mask(torch.tensor([3, 3]), 5), causal=True)
+            assert torch.allclose(padded[:, :3], wanted, atol=1e-6)
+            assert torch.allclose(layer.step(x[:, :2])[0], wanted[:, :2], atol=1e-6)
 
 
 @pytest.mark.parametrize(

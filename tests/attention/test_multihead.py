@@ -254,3 +254,17 @@ def test_lengths_are_not_a_packing() -> None:
     module: Any = MultiHead(Mechanism(ScaledDot), 8, 4)
     with pytest.raises(TypeError, match=r"^packing must be a Packing, not a Tensor: use Packing.of_lengths"):
         module(torch.randn(2, 5, 8), packing=torch.tensor([5, 3]))
+
+
+@pytest.mark.parametrize("groups", [None, 2, 1])
+@pytest.mark.parametrize("across", [False, True])
+def test_a_mask_for_each_head(groups: int | None, across: bool) -> None:
+    layer = MultiHead(Mechanism(ScaledDot), 8, 4, key_value_heads=groups).double()
+    x, mask = torch.randn(2, 5, 8, dtype=torch.float64), torch.rand(2, 4, 5, 5) > 0.4
+    with recording(layer) as weights:
+        output = layer.attend(x, layer.remember(x, mask)) if across else layer(x, mask)
+    (found,) = weights.values()
+    assert torch.equal(found != 0, mask)
+    value = layer.project(x)[..., -8 if groups is None else -2 * groups :].view(2, 5, -1, 2).transpose(1, 2)
+    contexts = found @ value.repeat_interleave(4 // value.shape[1], 1)
+    assert torch.allclose(layer.output(contexts.transpose(1, 2).flatten(-2)), output)

@@ -74,7 +74,7 @@ class MultiHead(nn.Module):
 
         Args:
             x: the sequences `[B, L, d]`, or with a packing all sequences without padding, `[N, d]`.
-            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
+            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]` for all heads, or `[B, H, L, L]`, True = attend.
             packing: which rows of `x` are a sequence, such as `Packing.of_lengths([40, 7, 12])`; rows
                 attend only to their own sequence, in which the layer's positions, if any, start at 0.
             causal: let a position attend to itself and earlier ones only.
@@ -107,6 +107,12 @@ class MultiHead(nn.Module):
         offset: int = 0,
     ) -> Memory:
         """The keys and values of a source whose first row is at position `offset`, for `attend`.
+
+        Args:
+            source: the sequences `[B, K, d]`.
+            mask: `[B, 1, K]`, `[B, Q, K]` or `[Q, K]` for all heads, or `[B, H, Q, K]`, True = attend.
+            causal: let a query see only the keys up to its own position.
+            offset: position of the first row of the source.
 
         Raises:
             ValueError: the source has the wrong shape, or its mask does not fit.

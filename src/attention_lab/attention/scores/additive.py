@@ -14,7 +14,8 @@ from attention_lab.errors import LabError
 class Additive(Score):
     """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
 
-    With f = tanh it is the score of 1409.0473, A.1.2; with f = leaky_relu, that of 2105.14491, eq. 7 (GATv2).
+    With f = tanh it is the score of 1409.0473, A.1.2; with f = leaky_relu, whose slope is 0.2, that of
+    2105.14491, eq. 7 (GATv2).
     The sums of all pairs are never in memory at once; see `fast.additive`.
 
     Args:
