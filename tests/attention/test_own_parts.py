@@ -1,4 +1,4 @@
-"""The values that user-defined scores and normalisers return are checked, beyond their shapes."""
+"""The values that user-defined parts take and return are checked, beyond their shapes."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Attention, Dot, Score, recording
+from attention_lab.attention.checks.parts import check_parts
+from attention_lab.attention.windows import Span
 from attention_lab.errors import LabError
 
 KEYS = torch.zeros(2, 7, 4)
@@ -78,3 +80,39 @@ def test_the_normalizer_is_checked_where_tensors_have_values() -> None:
     assert batched(torch.zeros(3, 5, 4)).shape == (3, 5, 4)
     with pytest.raises(LabError, match="must give masked keys a weight of 0"):
         attention(torch.zeros(5, 4), attention.remember(KEYS[0], mask=mask))
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "complaint"),
+    [
+        (
+            "normalizer",
+            nn.Softmax(-1),
+            r"Softmax of torch\.nn\..* does not take \(scores, mask\): .* Softmax\(\)",
+        ),
+        (
+            "normalizer",
+            nn.functional.softmax,
+            r"softmax of torch\.nn\.functional does not take \(scores, mask\)",
+        ),
+        ("normalizer", torch.softmax, r"softmax of torch does not take \(scores, mask\)"),
+        ("pooling", nn.Dropout(0.1), r"Dropout of .* does not take \(weights, value\): .* such as Soft\(\)"),
+        (
+            "window",
+            lambda query, keys: Span(),
+            r"does not take \(query, keys, visible, offset\): .* Global\(",
+        ),
+    ],
+)
+def test_parts_take_what_they_are_called_with(part: str, given: Any, complaint: str) -> None:
+    """They ended in Python's or torch's errors about arguments that the user did not write."""
+    with pytest.raises(TypeError, match=rf"^Attention\({part}=\.\.\.\): .*{complaint}"):
+        check_parts(Dot(4, 4), **{part: given})
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_function_is_a_part_if_it_takes_the_arguments() -> None:
+    attention: Any = Attention(Dot(4, 4), lambda scores, mask: scores.softmax(-1), torch.matmul)
+    query, keys = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
+    context = attention(query, attention.remember(keys))
+    assert torch.allclose(context, (query @ keys.mT).softmax(-1) @ keys, atol=1e-6)

@@ -242,7 +242,9 @@ class MultiHead(nn.Module):
 
 def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
     """Raise TypeError if `x` is not a tensor, and ValueError if it is not `[B, L, size]`."""
-    check_tensors("MultiHead", x=x, **({} if mask is None else {"mask": mask}))
+    check_tensors("MultiHead", x=x)
+    if mask is not None:
+        check_tensors("MultiHead", mask=mask)
     if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
     if mask is not None and mask.is_floating_point() and mask.shape[-1:] == x.shape[-1:]:

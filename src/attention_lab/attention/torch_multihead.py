@@ -140,7 +140,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         """
         masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
         given = {name: mask for name, mask in masks.items() if mask is not None}
-        check_tensors("MultiheadAttention", query=query, key=key, value=value, **given)
+        check_tensors("MultiheadAttention", nested=True, query=query, key=key, value=value, **given)
         batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
         if query.is_nested:
             return self._nested(query, key, value, need_weights, attn_mask, average_attn_weights, is_causal)

@@ -114,42 +114,6 @@ def test_sizes_out_of_range(make: Callable[[], object], complaint: str) -> None:
         make()
 
 
-@pytest.mark.parametrize(
-    ("part", "given", "complaint"),
-    [
-        (
-            "normalizer",
-            nn.Softmax(-1),
-            r"Softmax of torch\.nn\..* does not take \(scores, mask\): .* Softmax\(\)",
-        ),
-        (
-            "normalizer",
-            nn.functional.softmax,
-            r"softmax of torch\.nn\.functional does not take \(scores, mask\)",
-        ),
-        ("normalizer", torch.softmax, r"softmax of torch does not take \(scores, mask\)"),
-        ("pooling", nn.Dropout(0.1), r"Dropout of .* does not take \(weights, value\): .* such as Soft\(\)"),
-        (
-            "window",
-            lambda query, keys: Span(),
-            r"does not take \(query, keys, visible, offset\): .* Global\(",
-        ),
-    ],
-)
-def test_parts_take_what_they_are_called_with(part: str, given: Any, complaint: str) -> None:
-    """They ended in Python's or torch's errors about arguments that the user did not write."""
-    with pytest.raises(TypeError, match=rf"^Attention\({part}=\.\.\.\): .*{complaint}"):
-        check_parts(Dot(4, 4), **{part: given})
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_a_function_is_a_part_if_it_takes_the_arguments() -> None:
-    attention: Any = Attention(Dot(4, 4), lambda scores, mask: scores.softmax(-1), torch.matmul)
-    query, keys = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
-    context = attention(query, attention.remember(keys))
-    assert torch.allclose(context, (query @ keys.mT).softmax(-1) @ keys, atol=1e-6)
-
-
 def test_a_compiled_score_is_rejected() -> None:
     compiled = torch.compile(Dot(4, 4), backend="eager")
     with pytest.raises(TypeError, match=r"such as torch\.compile\(Attention\(Dot\(\.\.\.\)\)\)"):

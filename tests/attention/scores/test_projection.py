@@ -18,6 +18,8 @@ from attention_lab.attention import (
     General,
     Linear,
     Location,
+    Mechanism,
+    MultiHead,
     QueryFree,
     ScaledDot,
     Score,
@@ -89,3 +91,20 @@ def test_tensors_on_different_devices_are_named() -> None:
     with pytest.raises(ValueError, match=r"on the same device, got keys on cuda:0, values on cpu$"):
         check_devices(keys=on_gpu, values=VALUES, mask=None)
     check_devices(keys=on_gpu, values=on_gpu)
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_a_nested_tensor_is_named_with_what_to_do(layout: torch.layout) -> None:
+    """The errors were those of torch, such as an 'Internal error' of which an issue was to be filed."""
+    nested = torch.nested.nested_tensor([torch.randn(3, 4), torch.randn(5, 4)], layout=layout)
+    attention, layer = Attention(Dot(4, 4)), MultiHead(Mechanism(ScaledDot), 4, 2)
+    calls = {
+        "remember takes no nested tensor as key": lambda: attention.remember(nested),
+        "attention takes no nested tensor as query": lambda: attention(nested, attention.remember(KEYS)),
+        "MultiHead takes no nested tensor as x": lambda: layer(nested),
+    }
+    for complaint, call in calls.items():
+        with pytest.raises(TypeError, match=rf"^{complaint}: pad .* packing=Packing\.of_lengths\(\.\.\.\)$"):
+            call()

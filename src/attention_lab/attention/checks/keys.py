@@ -9,13 +9,6 @@ from attention_lab.attention.scores import Score
 from attention_lab.attention.scores.projection import check_devices
 
 
-def check_tensors(call: str, **given: object) -> None:
-    """Raise TypeError if an argument is not a tensor."""
-    for name, argument in given.items():
-        if not isinstance(argument, Tensor):
-            raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
-
-
 def check_causal(causal: object) -> None:
     """Raise TypeError if `causal` is a mask or a text, which would always count as true."""
     if isinstance(causal, str | Tensor):

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.argument_checks import kind_of
 from attention_lab.attention.torch_state import autocast_dtype
 
 NO_VALUES = (
@@ -47,6 +48,18 @@ def check_floating(x: Tensor) -> None:
     """Raise ValueError if queries or keys are whole numbers, to which scores would be rounded."""
     if not torch.compiler.is_compiling() and not x.is_floating_point():
         raise ValueError(f"queries and keys must be floating-point, got {x.dtype}: give x.float()")
+
+
+def check_tensors(call: str, *, nested: bool = False, **given: object) -> None:
+    """Raise TypeError if an argument is not a tensor, or is a nested one where none is taken."""
+    for name, argument in given.items():
+        if not isinstance(argument, Tensor):
+            raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
+        if argument.is_nested and not nested:
+            raise TypeError(
+                f"{call} takes no nested tensor as {name}: pad the sequences and mask the padding, or give "
+                "MultiHead their rows with packing=Packing.of_lengths(...)"
+            )
 
 
 def check_devices(**given: Tensor | None) -> None:
