@@ -87,10 +87,10 @@ def test_keys_values_and_mask_are_on_the_same_device() -> None:
 
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_tensors_on_different_devices_are_named() -> None:
-    on_gpu: Any = SimpleNamespace(device=torch.device("cuda:0"), is_meta=False)
+    on_gpu: Any = SimpleNamespace(device=torch.device("cuda:0"))
     with pytest.raises(ValueError, match=r"on the same device, got keys on cuda:0, values on cpu$"):
-        check_devices(keys=on_gpu, values=VALUES, mask=None)
-    check_devices(keys=on_gpu, values=on_gpu)
+        check_devices(on_gpu, VALUES)
+    check_devices(on_gpu, on_gpu)
 
 
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided])

@@ -33,7 +33,7 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) 
         raise ValueError(
             f"keys and values must be [..., K, d], got {list(key.shape)} and {list(value.shape)}"
         )
-    check_devices(keys=key, values=value, mask=mask)
+    check_devices(key, value, mask=mask)
     batch, (keys, features) = key.shape[:-2], key.shape[-2:]
     if features != score.key_size:
         raise ValueError(f"the score was made for keys of size {score.key_size}, got {list(key.shape)}")

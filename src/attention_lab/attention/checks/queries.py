@@ -40,7 +40,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     check_fields(memory.keys, memory.value, memory.mask)
-    check_devices(keys=memory.keys, values=memory.value, queries=query)
+    check_devices(memory.keys, memory.value, query)
     rows = 1 if memory.mask is None else memory.mask.shape[-2]
     if rows not in (1, query.shape[-2]):
         raise ValueError(

@@ -62,21 +62,21 @@ def check_tensors(call: str, *, nested: bool = False, **given: object) -> None:
             )
 
 
-def check_devices(**given: Tensor | None) -> None:
-    """Raise ValueError if tensors are on different devices; on the meta device, some kernels would read arbitrary memory.
-
-    Args:
-        given: the tensors, by what an error calls them.
-    """
-    tensors = {name: x for name, x in given.items() if x is not None}
-    if len({x.device for x in tensors.values()}) < 2:
+def check_devices(
+    keys: Tensor, values: Tensor, queries: Tensor | None = None, mask: Tensor | None = None
+) -> None:
+    """Raise ValueError if tensors are on different devices: kernels would read anything."""
+    device = keys.device
+    if values.device == device and all(x is None or x.device == device for x in (queries, mask)):
         return
-    without = [name for name, x in tensors.items() if x.is_meta]
-    if without:
-        verbs = ("is", "has") if without[0] == "mask" else ("are", "have")
-        raise ValueError(f"the {without[0]} {verbs[0]} on the meta device and {verbs[1]} no values")
-    places = ", ".join(f"{name} on {x.device}" for name, x in tensors.items())
-    raise ValueError(f"all tensors must be on the same device, got {places}")
+    named = {"keys": keys, "values": values, "queries": queries, "mask": mask}
+    places = {name: x.device for name, x in named.items() if x is not None}
+    for name, place in places.items():
+        if place.type == "meta":
+            verbs = ("is", "has") if name == "mask" else ("are", "have")
+            raise ValueError(f"the {name} {verbs[0]} on the meta device and {verbs[1]} no values")
+    given = ", ".join(f"{name} on {place}" for name, place in places.items())
+    raise ValueError(f"all tensors must be on the same device, got {given}")
 
 
 def check_same_size(query: Tensor, keys: Tensor) -> None:
