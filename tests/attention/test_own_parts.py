@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from attention_lab.attention import Attention, Dot, Score, recording
+from attention_lab.attention import Attention, Dot, Mechanism, MultiHead, Score, Softmax, recording
 from attention_lab.attention.checks.parts import check_parts
 from attention_lab.attention.windows import Span
 from attention_lab.errors import LabError
@@ -116,3 +117,41 @@ def test_a_function_is_a_part_if_it_takes_the_arguments() -> None:
     query, keys = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
     context = attention(query, attention.remember(keys))
     assert torch.allclose(context, (query @ keys.mT).softmax(-1) @ keys, atol=1e-6)
+
+
+class _WithoutHeads(Score):
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__(query_size, key_size)
+
+    def forward(self, query: Any, keys: Any) -> Any:
+        return query @ keys.mT
+
+
+class _NeedsMore(nn.Module):
+    def __init__(self, query_size: int, heads: int | None, reach: int) -> None:
+        super().__init__()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("parts", "argument", "note"),
+    [
+        ({"score": _WithoutHeads}, "heads", "_WithoutHeads with query_size, key_size, heads"),
+        ({"score": lambda query, keys: query @ keys.mT}, "query_size", "with query_size, key_size, heads"),
+        ({"score": Dot, "window": _NeedsMore}, "reach", "_NeedsMore with query_size, heads"),
+        (
+            {"score": Dot, "normalizer": partial(Softmax, T=2.0)},
+            "T",
+            "partial(Softmax, T=2.0) with no arguments",
+        ),
+        ({"score": Dot, "pooling": nn.Linear}, "in_features", "Linear with no arguments"),
+    ],
+)
+def test_a_mechanism_says_what_its_parts_are_made_from(
+    parts: dict[str, Any], argument: str, note: str
+) -> None:
+    """Python's error alone names only an argument, which the user did not give."""
+    with pytest.raises(TypeError, match=f"'{argument}'") as raised:
+        MultiHead(Mechanism(**parts), 8, 2)
+    (line,) = raised.value.__notes__
+    assert line.startswith(f"Mechanism({list(parts)[-1]}=...) makes its part by calling ") and note in line

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -222,11 +223,27 @@ class Mechanism:
     def __call__(
         self, query_size: int, key_size: int, heads: int | None = None, dropout: float = 0.0
     ) -> Attention:
-        """Build an attention for queries and keys of these sizes; with `heads`, each has its own score."""
-        score = self.score(query_size=query_size, key_size=key_size, heads=heads)
-        window = self.window(query_size=query_size, heads=heads)
-        per_head = {"heads": heads} if "heads" in signature(self.normalizer).parameters else {}
-        return Attention(score, self.normalizer(**per_head), self.pooling(), window, dropout)
+        """Build an attention for queries and keys of these sizes; with `heads`, each has its own score.
+
+        Raises:
+            TypeError: a part of your own does not take what it is made from, such as `heads`.
+        """
+        score = _made("score", self.score, query_size=query_size, key_size=key_size, heads=heads)
+        window = _made("window", self.window, query_size=query_size, heads=heads)
+        kind = self.normalizer.func if isinstance(self.normalizer, partial) else self.normalizer
+        per_head = {"heads": heads} if "heads" in signature(kind).parameters else {}
+        normalizer = _made("normalizer", self.normalizer, **per_head)
+        return Attention(score, normalizer, _made("pooling", self.pooling), window, dropout)
+
+
+def _made(part: str, maker: Callable[..., Any], **given: int | None) -> Any:
+    """A part of a mechanism. If its class does not take what it is made from, the error says what that is."""
+    try:
+        return maker(**given)
+    except TypeError as error:
+        arguments = ", ".join(given) or "no arguments beside its options"
+        error.add_note(f"Mechanism({part}=...) makes its part by calling {_name(maker)} with {arguments}")
+        raise
 
 
 def _name(maker: object) -> str:
