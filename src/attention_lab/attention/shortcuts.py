@@ -13,11 +13,11 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
+from attention_lab.attention.checks.tensors import check_same_type
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, SinkSoftmax, Softmax, Sparsemax
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
-from attention_lab.attention.scores.projection import check_same_type
 from attention_lab.attention.scores.score import checked_features
 
 Part = TypeVar("Part", bound=nn.Module)

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism, check_mechanism
-from attention_lab.attention.checks.keys import check_tensors
 from attention_lab.attention.checks.parts import check_torch_module
+from attention_lab.attention.checks.tensors import check_tensors
 from attention_lab.attention.masks import causal_mask, lengths_mask, mask_and_bias
 from attention_lab.attention.scores import ScaledDot
 

@@ -32,10 +32,11 @@ from attention_lab.attention import (
     SinkSoftmax,
     Softmax,
 )
-from attention_lab.attention.checks.keys import check_memory, check_tensors
+from attention_lab.attention.checks.keys import check_memory
 from attention_lab.attention.checks.parts import check_parts, check_torch_module
 from attention_lab.attention.checks.positions import check_relative
 from attention_lab.attention.checks.queries import checked_memory
+from attention_lab.attention.checks.tensors import check_tensors
 from attention_lab.attention.positions import Alibi, Quadratic, Rotary
 from attention_lab.errors import LabError
 

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.attention.checks.tensors import check_devices
 from attention_lab.attention.masks import broadcast, check_mask
 from attention_lab.attention.scores import Score
-from attention_lab.attention.scores.projection import check_devices
 
 
 def check_causal(causal: object) -> None:

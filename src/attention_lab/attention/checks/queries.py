@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.checks.keys import check_fields, check_tensors
+from attention_lab.attention.checks.keys import check_fields
+from attention_lab.attention.checks.tensors import check_devices, check_tensors
 from attention_lab.attention.masks import broadcast, check_count
 from attention_lab.attention.memory import Memory
-from attention_lab.attention.scores.projection import NO_VALUES, check_devices
+from attention_lab.attention.scores.projection import NO_VALUES
 
 
 def checked_memory(call: str, memory: object) -> Memory:

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lab.attention.checks.tensors import check_same_size
 from attention_lab.attention.fast.second_derivatives import by_plain_formula, plain_gradients
-from attention_lab.attention.scores.projection import check_same_size
 from attention_lab.attention.torch_state import needs_plain_operations
 
 

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.scores.projection import check_floating, check_same_size, project
+from attention_lab.attention.checks.tensors import check_floating, check_same_size
+from attention_lab.attention.scores.projection import project
 from attention_lab.attention.scores.score import Score
 from attention_lab.attention.torch_state import without_autocast
 

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number, kind_of
-from attention_lab.attention.scores.projection import check_same_size, check_same_type
+from attention_lab.attention.checks.tensors import check_same_size, check_same_type
 from attention_lab.errors import LabError, PartError
 
 

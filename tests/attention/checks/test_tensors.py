@@ -25,8 +25,8 @@ from attention_lab.attention import (
     Score,
     Sparsemax,
 )
+from attention_lab.attention.checks.tensors import check_devices
 from attention_lab.attention.memory import check_memory
-from attention_lab.attention.scores.projection import check_devices
 
 QUERIES, KEYS, VALUES = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.zeros(2, 7, 3)
 

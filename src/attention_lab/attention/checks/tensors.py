@@ -1,0 +1,55 @@
+"""Check that tensors are tensors, and that their devices, types and sizes go together."""
+
+import torch
+from torch import Tensor
+
+from attention_lab.argument_checks import kind_of
+from attention_lab.attention.torch_state import autocast_dtype
+
+
+def check_tensors(call: str, *, nested: bool = False, **given: object) -> None:
+    """Raise TypeError if an argument is not a tensor, or is a nested one where none is taken."""
+    for name, argument in given.items():
+        if not isinstance(argument, Tensor):
+            raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
+        if argument.is_nested and not nested:
+            raise TypeError(
+                f"{call} takes no nested tensor as {name}: pad the sequences and mask the padding, or give "
+                "MultiHead their rows with packing=Packing.of_lengths(...)"
+            )
+
+
+def check_devices(
+    keys: Tensor, values: Tensor, queries: Tensor | None = None, mask: Tensor | None = None
+) -> None:
+    """Raise ValueError if tensors are on different devices: a kernel would read arbitrary memory."""
+    device = keys.device
+    if values.device == device and all(x is None or x.device == device for x in (queries, mask)):
+        return
+    named = {"keys": keys, "values": values, "queries": queries, "mask": mask}
+    places = {name: x.device for name, x in named.items() if x is not None}
+    for name, place in places.items():
+        if place.type == "meta":
+            verbs = ("is", "has") if name == "mask" else ("are", "have")
+            raise ValueError(f"the {name} {verbs[0]} on the meta device and {verbs[1]} no values")
+    given = ", ".join(f"{name} on {place}" for name, place in places.items())
+    raise ValueError(f"all tensors must be on the same device, got {given}")
+
+
+def check_same_size(query: Tensor, keys: Tensor) -> None:
+    """Raise ValueError if queries `[..., Q, d]` and keys `[..., K, d]` differ in size."""
+    if not torch.compiler.is_compiling() and query.shape[-1] != keys.shape[-1]:
+        raise ValueError(f"queries {list(query.shape)} and keys {list(keys.shape)} must have the same size")
+
+
+def check_same_type(query: Tensor, keys: Tensor) -> None:
+    """Raise ValueError if queries and keys, or their features, differ in type, and autocast is off."""
+    if torch.compiler.is_compiling() or query.dtype == keys.dtype or autocast_dtype(query) is not None:
+        return
+    raise ValueError(f"the queries are {query.dtype}, the keys {keys.dtype}: convert one of them")
+
+
+def check_floating(x: Tensor) -> None:
+    """Raise ValueError if queries or keys are whole numbers, to which scores would be rounded."""
+    if not torch.compiler.is_compiling() and not x.is_floating_point():
+        raise ValueError(f"queries and keys must be floating-point, got {x.dtype}: give x.float()")
