@@ -202,6 +202,15 @@ def test_a_path_that_is_too_long_is_refused_in_one_line(read: Callable[[str], An
     assert run_of("x" * 5000 + "/a/b").name == "x" * 5000
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize("reader", [one for one in READERS if one != "events"])
+def test_a_path_that_no_file_can_have_is_refused_in_one_line(reader: str, name: str, tmp_path: Path) -> None:
+    """A configuration, a checkpoint or a list of images from others may name it."""
+    with pytest.raises(LabError, match="no file can have this name") as caught:
+        READERS[reader](tmp_path / name)
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_streams_of_the_command_line_are_read_to_their_end(tmp_path: Path) -> None:
     reads, writes = os.pipe()
     try:

@@ -66,7 +66,11 @@ def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     Raises:
         OSError: the file is missing, unreadable, too large or not a regular file; `strerror` says which.
     """
-    _check(Path(path).stat(), path, most)  # before opening: merely opening some devices has side effects
+    try:
+        status = Path(path).stat()
+    except ValueError:  # it has a null character, or a lone surrogate
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
+    _check(status, path, most)  # before opening: merely opening some devices has side effects
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         _check(os.fstat(number), path, most)  # again: the file may have been replaced in the meantime
