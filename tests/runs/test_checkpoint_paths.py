@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.runs.checkpoint_paths import find_checkpoints, one_checkpoint, run_of
+from attention_lab.runs.checkpoint_paths import find_checkpoints, needed_checkpoints, one_checkpoint, run_of
 
 
 def make_run(folder: Path, *names: str) -> Path:
@@ -120,3 +120,10 @@ def test_a_pattern_leaves_out_no_broken_link(tmp_path: Path) -> None:
     with pytest.raises(LabError) as found:
         find_checkpoints(f"{tmp_path}/*/checkpoints/best.ckpt")
     assert str(found.value) == f"ckpt_path={loop}: it is a link that leads to no file"
+
+
+def test_a_folder_whose_name_no_configuration_can_hold(tmp_path: Path) -> None:
+    """A pattern finds folders from others; as an option, such a name is rejected at once."""
+    make_run(tmp_path / os.fsdecode(b"\xff"), "best.ckpt")
+    with pytest.raises(LabError, match="is not UTF-8: rename it"):
+        needed_checkpoints(str(tmp_path / "*"), "test")

@@ -6,7 +6,7 @@ from typing import Any
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_folder, is_named, matches_in
+from attention_lab.files.regular_files import is_file, is_folder, is_named, is_utf8, matches_in
 from attention_lab.files.run_files import BEST, CHECKPOINTS
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
@@ -75,11 +75,15 @@ def needed_checkpoints(given: Paths | None, stage: str) -> list[Path]:
     """The checkpoints that `ckpt_path` names for a stage that needs one.
 
     Raises:
-        LabError: as for `find_checkpoints`, or none is given.
+        LabError: as for `find_checkpoints`, none is given, or a path cannot be written to a configuration.
     """
     if given is None:
         raise LabError(f"stage={stage} needs ckpt_path=<run folder>, or one of the checkpoints in it")
-    return find_checkpoints(given)
+    paths = find_checkpoints(given)
+    for path in paths:
+        if not is_utf8(str(path)):
+            raise LabError(f"ckpt_path={path} is not UTF-8: rename it")
+    return paths
 
 
 def run_of(checkpoint: Any) -> Path:
