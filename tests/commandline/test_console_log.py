@@ -50,6 +50,14 @@ def test_lines_are_logged_as_the_console_shows_them(
     assert console.getvalue().startswith("first line\n\r0/3")
 
 
+def test_an_option_with_the_name_of_a_folder_from_others_controls_no_terminal(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    with logged_console(["run=logs/\x1b[2J\u202ea\nb", "notes='a\tb'"]):
+        pass
+    assert log.records[1].message == "Options: run=logs/�[2J�a�b notes='a\tb'"
+
+
 def test_how_a_run_ended_is_logged(log: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SystemExit), logged_console([]):
         sys.exit("Error: no such file")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attention_lab.commandline.flags import versions
+from attention_lab.console_text import without_controls
 
 LOGGER = "attention_lab.console"
 """The logger that conf/hydra/job_logging/attention_lab.yaml sends only to the file."""
@@ -30,7 +31,7 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
     # platform.platform() would start a process
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     log.info("%s, on %s", ", ".join((python, *versions(PACKAGES))), system)
-    log.info("Options: %s", " ".join(overrides) or "none")
+    log.info("Options: %s", without_controls(" ".join(overrides)) or "none")
     streams = sys.stdout, sys.stderr
     try:
         if output:
