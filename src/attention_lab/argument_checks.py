@@ -142,7 +142,8 @@ def option_types(made: Any) -> dict[str, Any]:
         except (NameError, TypeError):  # a type is imported only for the type checker
             types = {}
         # Options that come from a dataclass (`options_of`) are annotated only in the signature.
-        found = {one.name: types.get(one.name, one.annotation) for one in parameters} | found
+        named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+        found = {one.name: types.get(one.name, one.annotation) for one in named} | found
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
             break
     return found

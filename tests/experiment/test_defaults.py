@@ -50,8 +50,6 @@ NOT_PLAIN = {
     ),
 }
 """Options that take objects, or have no effect without one."""
-VARIADIC = {"args", "kwargs", "options"}
-"""What constructors call arguments that they pass on."""
 LIBRARY_DEFAULTS = ("attention_lab.callbacks.BestCheckpoint",)
 """Classes with the constructor of a library, from whose defaults `conf/` may differ."""
 THEOREMS = [path.stem for path in (CONF / "experiment").glob("*.yaml") if "\ntheorem:" in path.read_text()]
@@ -112,7 +110,7 @@ def missing(config: Mapping[str, Any]) -> set[str]:
     """The options of the configured classes that the configuration leaves out, by their paths."""
     found = set()
     for path, node in _parts(config):
-        left_out = {*node, *GIVEN.get(path, ()), *NOT_PLAIN.get(path, ()), *VARIADIC}
+        left_out = {*node, *GIVEN.get(path, ()), *NOT_PLAIN.get(path, ())}
         found |= {
             f"{path}.{name}" for name in option_types(get_object(node["_target_"])) if name not in left_out
         }

@@ -7,7 +7,7 @@ import pytest
 
 from attention_lab.attention import Dot
 from attention_lab.errors import LabError
-from attention_lab.experiment.part_options import check_option_types, check_part_options
+from attention_lab.experiment.part_options import check_option_types, check_part_options, not_an_option
 
 ATTENTION, TASK = "attention_lab.attention", "attention_lab.tasks.Transduction"
 OwnScore = type("OwnScore", (Dot,), {})
@@ -75,3 +75,9 @@ def test_a_class_that_may_be_a_part_or_cannot_be_found_is_left_to_the_code_that_
     check_part_options(
         {"pooling": {"_target_": target}, "scoring": {"_target_": "my_package.Score", "size": 3}}
     )
+
+
+@pytest.mark.parametrize("option", ["kwargs", "kwarg"])
+def test_no_hint_at_what_a_class_calls_its_further_arguments(option: str) -> None:
+    said = not_an_option("pooling", option, f"{ATTENTION}.Soft", [option])
+    assert said.startswith(f"pooling.{option} is not an option of Soft: leave it out")
