@@ -63,6 +63,23 @@ def test_lightning_comes_without_what_it_does_not_need(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+def test_lightning_is_imported_even_if_it_needs_what_is_hidden(tmp_path: Path) -> None:
+    """As it did with lightning-utilities 0.11, which looked for packages in another way."""
+    package = tmp_path / "pytorch_lightning"
+    package.mkdir()
+    (package / "__init__.py").write_text("import pytorch_lightning.utilities\nimport scipy\n")
+    (package / "utilities.py").write_text("")
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from attention_lab.lightning_import import import_lightning\n"
+        "import_lightning()\n"
+        "import pytorch_lightning\n"
+        "assert 'scipy' in sys.modules and pytorch_lightning.utilities\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_no_configuration_of_this_package_needs_what_is_hidden() -> None:
     files = sorted(CONF.glob("*/*.yaml"))
     needing = [str(file) for file in files if names_other_packages(yaml.safe_load(file.read_text()))]

@@ -14,6 +14,7 @@ _OPTIONAL = frozenset(
     }
 )
 """What torchmetrics imports if it is installed: slow packages, and those that may need them."""
+_LIGHTNING = frozenset({"pytorch_lightning", "lightning_fabric", "torchmetrics"})
 _NEEDING_NONE = frozenset({"attention_lab", "hydra", "hydra_plugins", "optuna", "pytorch_lightning", "torch"})
 _EVERYTHING = DistributionFinder.Context()
 
@@ -29,7 +30,12 @@ def import_lightning() -> None:
     """
     if sys.modules.keys() & {"torchmetrics", *_OPTIONAL}:  # too late to save anything
         return
-    with _hidden():
+    try:
+        with _hidden():
+            import pytorch_lightning
+    except ModuleNotFoundError:  # it, or a package that it imports, needs one of them after all
+        for name in [name for name in sys.modules if name.partition(".")[0] in _LIGHTNING]:
+            del sys.modules[name]  # parts of packages, which would stay without the others
         import pytorch_lightning  # noqa: F401
 
 
