@@ -13,11 +13,16 @@ from attention_lab.attention import (
     Constant,
     Dot,
     Entmax15,
+    Exact,
     Gaussian,
     General,
+    Gumbel,
+    Hard,
     Linear,
     LocalP,
+    Location,
     Mechanism,
+    MultiHead,
     QueryFree,
     ScaledDot,
     Score,
@@ -30,6 +35,7 @@ from attention_lab.attention import (
 from attention_lab.attention.attention import check_mechanism
 from attention_lab.attention.checks.parts import check_makers, check_parts
 from attention_lab.attention.checks.returned import check_span
+from attention_lab.attention.positions import Alibi, Learned, Sinusoidal
 from attention_lab.attention.windows import Band, Global, Span
 from attention_lab.errors import LabError
 
@@ -200,6 +206,18 @@ def test_what_is_printed_names_the_parts_and_their_options() -> None:
     assert "(score): Dot(query_size=4, key_size=4, heads=2)" in printed
     assert "(normalizer): Softmax(temperature=2.0)" in printed
     assert "(window): Band(width=5, falloff=none)" in printed
+    assert repr(Additive(4, 6, hidden_size=5)) == (
+        "Additive(query_size=4, key_size=6, hidden_size=5, activation=tanh)"
+    )
+    assert repr(Location(4, 6, length=9)) == "Location(query_size=4, key_size=6, length=9)"
+    assert repr(Hard(samples=2)) == "Hard(samples=2, baseline=moving_average)"
+    assert repr(Gumbel(0.5)) == "Gumbel(temperature=0.5)"
+    assert repr(Exact("marginal")) == "Exact(objective=marginal)"
+    layer = MultiHead(Mechanism(Dot), 8, 4, relative=Alibi(4, 2, causal=True), key_value_heads=2)
+    assert repr(layer).startswith("MultiHead(\n  size=8, heads=4, key_value_heads=2\n")
+    assert "(relative): Alibi(heads=4, prefix=0, causal=True)" in repr(layer)
+    assert repr(Sinusoidal(4, 9)) == "Sinusoidal(size=4, length=9)"
+    assert repr(Learned(4, 9)) == "Learned(size=4, length=9)"
     assert "Softmax()" in repr(Attention(Dot(4, 4))) and "heads" not in repr(Attention(Dot(4, 4)))
 
 

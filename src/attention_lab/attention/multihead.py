@@ -62,6 +62,10 @@ class MultiHead(nn.Module):
             nn.init.xavier_uniform_(part)
         nn.init.zeros_(self.project.bias)
 
+    def extra_repr(self) -> str:
+        """The size and the numbers of heads, for `print(model)`."""
+        return f"size={self.size}, heads={self.heads}, key_value_heads={self.key_value_heads}"
+
     def forward(
         self,
         x: Float[Tensor, "*B L d"],

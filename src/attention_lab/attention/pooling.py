@@ -102,6 +102,10 @@ class Hard(_OneHot):
         self.register_buffer("average", torch.zeros(()))
         self.draws: list[Draw] | None = None
 
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"samples={self.samples}, baseline={self.baseline}"
+
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
         """A sample from the probabilities; inside `drawing` its log-probability is recorded."""
         flat = probability.detach().flatten(0, -2)
@@ -129,6 +133,10 @@ class Gumbel(_OneHot):
         check_number("pooling.temperature", temperature, above=0)
         self.temperature = temperature
 
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"temperature={self.temperature}"
+
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
         """A one-hot sample with the gradient of the relaxed one."""
         probability = probability.to(torch.promote_types(probability.dtype, torch.float32))  # ties in half
@@ -151,6 +159,10 @@ class Exact(_OneHot):
         if objective not in ("bound", "marginal"):
             raise LabError(f"pooling.objective={objective} is unknown: choose bound or marginal")
         self.objective = objective
+
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"objective={self.objective}"
 
 
 class Monotonic(_OneHot):

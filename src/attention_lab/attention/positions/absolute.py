@@ -45,6 +45,10 @@ class Sinusoidal(ConstantBuffer, Absolute):
         self.size, self.length = size, length
         self.register_buffer("table", self.values(), persistent=False)
 
+    def extra_repr(self) -> str:
+        """The sizes, for `print(model)`."""
+        return f"size={self.size}, length={self.length}"
+
     def values(self) -> Tensor:
         """The sinusoids of the expected positions."""
         return sinusoids(self.length, self.size)
@@ -64,6 +68,10 @@ class Learned(Absolute):
     def __init__(self, size: int, length: int) -> None:
         super().__init__(size, length)
         self.table = nn.Parameter(torch.randn(length, size) * size**-0.5)
+
+    def extra_repr(self) -> str:
+        """The sizes, for `print(model)`."""
+        return f"size={self.table.shape[-1]}, length={len(self.table)}"
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`; raises LabError for positions beyond `length`."""

@@ -50,6 +50,10 @@ class Relative(nn.Module):
         check_grid(grid)
         self.heads, self.prefix, self.causal = heads, prefix, causal
 
+    def extra_repr(self) -> str:
+        """The options, for `print(model)`."""
+        return f"heads={self.heads}, prefix={self.prefix}, causal={self.causal}"
+
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
         """Queries or keys at positions `offset`, `offset + 1`, ..., prepared for the score."""
         return x

@@ -48,6 +48,11 @@ class Additive(Score):
         self.make_projections(hidden_size)
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
 
+    def extra_repr(self) -> str:
+        """The sizes and the activation, for `print(model)`."""
+        hidden_size = self.value_weight.shape[-2]
+        return f"{super().extra_repr()}, hidden_size={hidden_size}, activation={self.activation}"
+
     def make_projections(self, hidden_size: int) -> None:
         """Create the parameters of both projections: two matrices, each with its own fan-out."""
         self.query_weight = self.parameter(

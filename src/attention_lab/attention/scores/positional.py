@@ -31,6 +31,10 @@ class Location(Score):
         self.length = length
         self.weight = self.parameter(length, query_size, std=query_size**-0.5)
 
+    def extra_repr(self) -> str:
+        """The sizes, for `print(model)`."""
+        return f"{super().extra_repr()}, length={self.length}"
+
     def keys(self, key: Tensor) -> Tensor:
         """An empty tensor that only carries the number of keys and of examples."""
         return key[..., :0]
@@ -68,6 +72,10 @@ class QueryFree(Score):
         check_number("scoring.length", length, least=1, whole=True)
         self.length = length
         self.weight = self.parameter(length, std=0.0)
+
+    def extra_repr(self) -> str:
+        """The sizes, for `print(model)`."""
+        return f"{super().extra_repr()}, length={self.length}"
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
