@@ -52,6 +52,9 @@ COMPARED = (*SETTING, "callbacks")
 """The groups of `conf/` in which runs with the same command line may differ."""
 GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 """The groups of `conf/` from which every run has exactly one choice."""
+MOST_LEVELS = 30
+"""Most levels of nested options, on the command line or in a file. OmegaConf fails with 80; with a few
+thousand, the parser of YAML, written in C, crashes the program."""
 
 
 def affects_results(key: str) -> bool:

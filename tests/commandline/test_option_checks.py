@@ -157,7 +157,7 @@ def _check_line(done, part: str) -> None:
         ("foo", "foo is not an option: write name=value, such as seed=2; a value with spaces"),
         ("x" * 300, "is not an option: write name=value"),  # longer than a file's name can be
         ("@pictures=3", "@pictures=3 is not an option: write name=value, such as seed=2"),
-        (f"tags={'[' * 500}{']' * 500}", "... cannot be read: its brackets are nested too deeply"),
+        (f"tags={'[' * 500}{']' * 500}", "... cannot be read: it has more than 30 levels of options"),
         ("sweep=optuna sweep/pruner=5", "sweep/pruner=5 is unknown: choose hyperband, median, none"),
         ("multihead", "multihead is not an option: did you mean model=multihead?"),
         ("constant", "constant is not an option: did you mean schedule=constant or scoring=constant?"),

@@ -76,6 +76,24 @@ def test_the_values_of_an_option(text: str, values: list[object], size: int | No
     assert overrides.sweep_sizes([parsed]) == {parsed.key_or_group: size}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"tags={'[' * 40}{']' * 40}",
+        f"tags={'[' * 500}{']' * 500}",
+        f"tags=[a],{'[' * 40}{']' * 40}",
+        f"+trainer.x={'{a:' * 40}1{'}' * 40}",
+        f"+data{'.x' * 40}=1",
+    ],
+)
+def test_one_of_many_levels_is_refused(text: str) -> None:
+    """Hydra and OmegaConf ended in tracebacks of thousands of lines."""
+    with pytest.raises(
+        LabError, match=r"^[^ ]{60}\.\.\. cannot be read: it has more than 30 levels of options$"
+    ):
+        overrides.parse_override(text)
+
+
 def test_an_unreadable_override_is_refused_with_a_suggestion() -> None:
     with pytest.raises(LabError, match=r"""as in 'inputs=\["汉字", "a b"\]'"""):
         overrides.parse_override("inputs=[汉字, a b]")

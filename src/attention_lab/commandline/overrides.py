@@ -18,6 +18,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, Quote
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from attention_lab.config_parts import MOST_LEVELS
 from attention_lab.errors import LabError
 
 TEST_FILES = ("data.test_file=", "data.file=")
@@ -84,12 +85,15 @@ def parse_override(text: str) -> Override:
     """Parse one override. Raises LabError, suggesting a correction, if it violates Hydra's grammar."""
     try:
         parsed = OverridesParser.create().parse_override(text)
-        if parsed.key_or_group:  # none in "@package=value"
+        too_deep = _levels(parsed) > MOST_LEVELS
+        if parsed.key_or_group and not too_deep:  # none in "@package=value"
             return parsed
     except HydraException:
-        pass
+        too_deep = False
     except RecursionError:
-        raise LabError(f"{text[:60]}... cannot be read: its brackets are nested too deeply") from None
+        too_deep = True
+    if too_deep:
+        raise LabError(f"{text[:60]}... cannot be read: it has more than {MOST_LEVELS} levels of options")
     key, equals, value = text.partition("=")
     if not equals or not key.partition("@")[0]:
         raise LabError(
@@ -105,6 +109,18 @@ def parse_override(text: str) -> Override:
     else:
         right = f"{key}={quote(value)}"
     raise LabError(f"{text} cannot be read: put quotes around special characters, as in '{right}'")
+
+
+def _levels(override: Override) -> int:
+    """The number of levels of options in an override's key and values: 3 for `a.b=[1]`."""
+    return (override.key_or_group or "").count(".") + 1 + max(map(_depth, listed_values(override)), default=0)
+
+
+def _depth(value: Any) -> int:
+    """How deeply lists and groups are nested in a value; 0 for a number or a text."""
+    if not isinstance(value, list | dict):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def parse_overrides(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:

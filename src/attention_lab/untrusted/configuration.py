@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from attention_lab.argument_checks import allowed_types, option_types
+from attention_lab.config_parts import MOST_LEVELS
 from attention_lab.errors import LabError
-from attention_lab.untrusted.plain_files import MAX_DEPTH, MOST_VALUES, levels
+from attention_lab.untrusted.plain_files import MOST_VALUES, levels
 
 LARGEST = 10_000_000
 """The largest count that an option may have."""
@@ -78,8 +79,8 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
     count = 0
     for depth, level in enumerate(levels(node)):
         count += len(level)
-        if count > MOST_VALUES or depth > MAX_DEPTH:
-            most = f"{MOST_VALUES:,} values" if count > MOST_VALUES else f"{MAX_DEPTH} levels of options"
+        if count > MOST_VALUES or depth > MOST_LEVELS:
+            most = f"{MOST_VALUES:,} values" if count > MOST_VALUES else f"{MOST_LEVELS} levels of options"
             raise LabError(f"{source} has more than {most}: it is not loaded")
     _check_targets(node, source, allow, listed)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from attention_lab.config_parts import MOST_LEVELS
 from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, is_named, is_there, not_a_file, read_regular
@@ -20,9 +21,6 @@ from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
 """Maximum size of a file in bytes."""
-MAX_DEPTH = 30
-"""Maximum levels of nested options: with 80, OmegaConf fails; with a few thousand, the parser, written in C,
-crashes the program."""
 MOST_VALUES = 10_000
 """Maximum number of values in a YAML file or a configuration, which have hundreds; resuming a run takes 300
 microseconds for each."""
@@ -108,8 +106,8 @@ def _check_events(text: str, name: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > MAX_DEPTH:
-            raise LabError(f"{name} cannot be read: more than {MAX_DEPTH} levels of options")
+        if depth > MOST_LEVELS:
+            raise LabError(f"{name} cannot be read: more than {MOST_LEVELS} levels of options")
         if isinstance(event, yaml.AliasEvent):
             raise LabError(f"{name} cannot be read: it has references (*{event.anchor[:40]})")
         if getattr(event, "tag", None) not in (None, "!"):
@@ -129,8 +127,8 @@ def levels(value: Any) -> Iterator[list[Any]]:
 
 def _check_depth(value: Any) -> None:
     """Raise ValueError if lists and groups are nested more deeply than recursive functions can follow."""
-    if any(depth == MAX_DEPTH for depth, _ in enumerate(levels(value))):
-        raise ValueError(f"more than {MAX_DEPTH} levels of options")
+    if any(depth == MOST_LEVELS for depth, _ in enumerate(levels(value))):
+        raise ValueError(f"more than {MOST_LEVELS} levels of options")
 
 
 def _check_keys(root: yaml.Node | None) -> None:
