@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from child_process import in_child_process
 from mechanisms import SCORES, WINDOWS, Case
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -187,6 +188,7 @@ TASKS: dict[str, tuple[type[Task], Part, object, Callable[[], object], dict[str,
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("name", TASKS)
+@in_child_process
 def test_a_step_of_training_mixes_no_devices_and_waits_for_no_value(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_every_score_and_every_window(score: str, window: str) -> None:
 
 
 @pytest.mark.usefixtures("_gpu")
+@in_child_process
 def test_what_is_long_goes_by_chunks_and_by_strips() -> None:
     assert CHUNK < 2 * 200 * 200 * 64
     for activation in scores.FORMS:
