@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -119,12 +119,60 @@ def test_a_function_is_a_part_if_it_takes_the_arguments() -> None:
     assert torch.allclose(context, (query @ keys.mT).softmax(-1) @ keys, atol=1e-6)
 
 
+def _ignoring_mask(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adapt a function to what a normaliser is called with; it keeps its name."""
+
+    @wraps(function)
+    def adapted(*given: Any) -> Any:
+        return function(given[-2])
+
+    return adapted
+
+
+class _Adapted(nn.Module):
+    forward = _ignoring_mask(lambda scores: scores.softmax(-1))
+
+
+class _Called(nn.Softmax):
+    def __call__(self, scores: Any, mask: Any) -> Any:
+        return super().__call__(scores)
+
+
+def _hooked() -> nn.Module:
+    module = nn.Softmax(-1)
+    module.register_forward_pre_hook(lambda _, given: given[:1])
+    return module
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    "normalizer", [_ignoring_mask(lambda scores: scores.softmax(-1)), _Adapted(), _Called(-1), _hooked()]
+)
+def test_an_adapted_function_is_a_part(normalizer: Any) -> None:
+    """It takes other arguments than the function that it wraps or the module's forward."""
+    attention, query = Attention(Dot(4, 4), normalizer), torch.randn(2, 5, 4)
+    wanted = Attention(Dot(4, 4))(query, Attention(Dot(4, 4)).remember(KEYS))
+    assert torch.allclose(attention(query, attention.remember(KEYS)), wanted, atol=1e-6)
+
+
 class _WithoutHeads(Score):
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__(query_size, key_size)
 
     def forward(self, query: Any, keys: Any) -> Any:
         return query @ keys.mT
+
+
+class _HeadsFirst(Softmax):
+    def __init__(self, heads: int | None = None, temperature: float = 1.0) -> None:
+        super().__init__(temperature)
+        self.heads = heads
+
+
+@pytest.mark.parametrize("normalizer", [partial(_HeadsFirst, 3), partial(_HeadsFirst, heads=3), _HeadsFirst])
+def test_heads_given_by_position_are_kept(normalizer: Any) -> None:
+    made: Any = Mechanism(Dot, normalizer)(4, 4, heads=2).normalizer
+    assert made.heads == (3 if getattr(normalizer, "args", ()) else 2)
 
 
 class _NeedsMore(nn.Module):

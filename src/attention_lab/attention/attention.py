@@ -230,10 +230,17 @@ class Mechanism:
         """
         score = _made("score", self.score, query_size=query_size, key_size=key_size, heads=heads)
         window = _made("window", self.window, query_size=query_size, heads=heads)
-        kind = self.normalizer.func if isinstance(self.normalizer, partial) else self.normalizer
-        per_head = {"heads": heads} if "heads" in signature(kind).parameters else {}
+        per_head = {"heads": heads} if _takes_heads(self.normalizer) else {}
         normalizer = _made("normalizer", self.normalizer, **per_head)
         return Attention(score, normalizer, _made("pooling", self.pooling), window, dropout)
+
+
+def _takes_heads(maker: Callable[..., Any]) -> bool:
+    """Whether a maker takes `heads`, and has not bound it by position."""
+    try:
+        return "heads" in signature(maker).parameters
+    except ValueError:  # a partial with an option that its class does not have: the call says so
+        return False
 
 
 def _made(part: str, maker: Callable[..., Any], **given: int | None) -> Any:

@@ -2,6 +2,7 @@
 
 from functools import partial
 from inspect import signature
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -96,11 +97,15 @@ def _check_kind(call: str, name: str, kind: type) -> None:
         raise TypeError(f"{call}({name}=...): {kind.__name__} is a {meant}: write {meant}=...")
 
 
-def _check_arguments(name: str, part: object) -> None:
+def _check_arguments(name: str, part: Any) -> None:
     """Raise TypeError if a part does not take what an attention calls it with, such as torch's softmax."""
-    wanted, called = _ARGUMENTS[name], part.forward if isinstance(part, nn.Module) else part
+    if isinstance(part, nn.Module) and part._forward_pre_hooks:  # they may change the arguments
+        return
+    plain = isinstance(part, nn.Module) and type(part).__call__ is nn.Module.__call__
+    wanted, called = _ARGUMENTS[name], part.forward if plain else part
     try:
-        signature(called).bind(*wanted)  # type: ignore[arg-type]
+        # A decorated function may take other arguments than the one that it wraps.
+        signature(called, follow_wrapped=False).bind(*wanted)
         fits = called is not F.softmax  # its second argument is a dimension
     except TypeError:
         fits = False
