@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from attention_lab.attention import (
     Additive,
     General,
+    Global,
+    LocalP,
     Mechanism,
     MultiheadAttention,
     QueryFree,
@@ -75,9 +77,35 @@ def test_heads_without_a_batch_are_not_examples(score: type[Score], normalizer: 
     if score is ScaledDot and normalizer is Softmax:  # it computes the same for examples
         assert torch.equal(weights[""], wanted.unsqueeze(1))
         return
-    assert torch.allclose(weights[""], wanted.unsqueeze(0))
+    torch.testing.assert_close(weights[""], wanted.unsqueeze(0))  # of the same shape, too
     assert torch.equal(weights.mask("").expand(1, 3, 5, 7), mask.expand(1, 3, 5, 7))
-    assert torch.allclose(part[""], wanted[None, [2, 0], 1:2])
+    torch.testing.assert_close(part[""], wanted[None, [2, 0], 1:2])
+
+
+def test_heads_of_a_window_without_a_batch_are_not_examples() -> None:
+    """With `examples=0`, the queries of one head met the windows of all."""
+    attention = Mechanism(ScaledDot, window=LocalP)(4, 4, heads=3)
+    query, keys = torch.randn(3, 5, 4), torch.randn(3, 7, 4)
+    memory = attention.remember(keys)
+    with recording(attention, 0) as weights:
+        attention(query, memory)
+    torch.testing.assert_close(weights[""], attention.weights(query, memory).unsqueeze(0))
+
+
+@pytest.mark.parametrize("window", [Global, LocalP])
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax])
+@pytest.mark.parametrize("score", [General, QueryFree, ScaledDot])
+def test_the_parameters_of_one_head_leave_examples_as_they_are(
+    score: type[Score], normalizer: type[Softmax], window: type[LocalP]
+) -> None:
+    attention = Mechanism(score, normalizer, window=window)(4, 4, heads=1)
+    query, keys = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
+    memory = attention.remember(keys)
+    with recording(attention) as weights, recording(attention, 1) as part:
+        attention(query, memory)
+    wanted = attention.weights(query, memory).unsqueeze(1)
+    torch.testing.assert_close(weights[""], wanted)  # of the same shape, too
+    torch.testing.assert_close(part[""], wanted[1:])
 
 
 @pytest.mark.parametrize("backwards", [slice(None, None, -1), slice(-1, None, -2), slice(2, 0, -1)])

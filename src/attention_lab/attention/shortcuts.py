@@ -19,6 +19,7 @@ from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, S
 from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Constant, Dot, Linear, ScaledDot, Score
 from attention_lab.attention.scores.score import checked_features
+from attention_lab.attention.windows import LocalP
 
 Part = TypeVar("Part", bound=nn.Module)
 
@@ -73,10 +74,12 @@ def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module,
     )
 
 
-def has_parameters_for_heads(score: Score, normalizer: Normalizer) -> bool:
-    """Whether one of them has parameters for each head, so that scores have a dimension of heads."""
-    of_score = score.heads is not None and any(True for _ in score.parameters())
-    return of_score or any(x.dim() > 2 for x in tensors_of(normalizer))
+def has_parameters_for_heads(score: Score, normalizer: Normalizer, window: object) -> bool:
+    """Whether one of them has parameters for several heads, so that weights have a dimension of heads."""
+    if score.heads not in (None, 1) and any(True for _ in score.parameters()):
+        return True
+    tensors = [*tensors_of(normalizer), *([window.scaled_weight] if isinstance(window, LocalP) else [])]
+    return any(x.dim() > 2 and x.shape[-3] > 1 for x in tensors)
 
 
 def tensors_of(normalizer: Normalizer) -> list[Tensor]:

@@ -78,7 +78,7 @@ class Session:
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
                 keep = partial(self._record_own, Site(_recorded_name(name, module), module))
-                heads = has_parameters_for_heads(module.score, module.normalizer)
+                heads = has_parameters_for_heads(module.score, module.normalizer, module.window)
                 self._recorders[name] = Recorder(keep, self.selection, hidden, heads)
                 yield module, self._recorders[name]
 
