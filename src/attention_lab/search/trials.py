@@ -90,9 +90,15 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
     return study
 
 
-def _make_part(name: str, node: DictConfig, kind: type) -> Any:
-    """Optuna's sampler or pruner. Raises LabError if it cannot be made from its options."""
-    part = f"sweep.{name}._target_={node.get('_target_')}"
+def _make_part(name: str, node: Any, kind: type) -> Any:
+    """Optuna's sampler or pruner; None for its default. Raises LabError if it cannot be made."""
+    if node is None:
+        return None
+    if not isinstance(node, DictConfig) or node.get("_target_") is None:
+        raise LabError(
+            f"sweep.{name}={node}: give the class of a {name} of Optuna, or choose one with sweep/{name}=..."
+        )
+    part = f"sweep.{name}._target_={node._target_}"
     try:
         made = instantiate(node)
     except InstantiationException as error:
