@@ -123,7 +123,7 @@ def features_of(
                 f"{type(score).__name__}.features must give queries and keys features of the same size, "
                 f"not {list(of_query.shape)} and {list(of_key.shape)}"
             )
-        check_same_type(of_query, of_key)
+        check_same_type(of_query, of_key, query, keys)
     return features
 
 

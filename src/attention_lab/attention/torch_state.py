@@ -113,8 +113,8 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """The dtype of a matrix product with `x`: under autocast what it casts to, except for float64."""
-    return x.dtype if x.dtype == torch.float64 else autocast_dtype(x) or x.dtype
+    """The dtype of `x` in a matrix product: autocast leaves float64 and whole numbers as they are."""
+    return x.dtype if x.dtype == torch.float64 or not x.is_floating_point() else autocast_dtype(x) or x.dtype
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:

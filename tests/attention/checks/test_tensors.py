@@ -28,7 +28,7 @@ from attention_lab.attention import (
 from attention_lab.attention.checks.tensors import check_devices
 from attention_lab.attention.memory import check_memory
 
-QUERIES, KEYS, VALUES = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.zeros(2, 7, 3)
+QUERIES, KEYS, VALUES = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 3)
 
 
 def _attend(attention: Attention, query: Tensor, keys: Tensor) -> Tensor:
@@ -62,6 +62,51 @@ def test_queries_and_keys_have_the_same_type(
         _attend(attention, QUERIES.double(), KEYS)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert _attend(attention, QUERIES.half(), KEYS).isfinite().all()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("autocast", [False, True])
+def test_linear_attention_by_all_weights_names_the_types(autocast: bool) -> None:
+    attention = Attention(Linear(4, 4), Sparsemax())
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        for query, keys in ((QUERIES.double(), KEYS), (QUERIES, KEYS.double())):
+            with pytest.raises(ValueError, match=r"^the queries are torch\.float\d\d, the keys torch\.float"):
+                _attend(attention, query, keys)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("normalizer", [None, Sparsemax])
+@pytest.mark.parametrize("score", [Cosine, QueryFree])
+def test_features_of_another_type_are_not_blamed_on_the_queries(
+    score: type[Score], normalizer: Callable[[], Any] | None
+) -> None:
+    """Queries and keys of one type were told to differ, as the parameters had changed the type of one."""
+    attention = Attention(score(4, 4, heads=2), None if normalizer is None else normalizer())
+    query, keys = (x.unsqueeze(1).half() for x in (QUERIES, KEYS))
+    with pytest.raises(
+        ValueError,
+        match=r"are torch\.float32, but the queries and keys are torch\.float16: convert them, or the "
+        r"attention, as by \.to\(torch\.float16\)$",
+    ):
+        attention(query, attention.remember(keys))
+    context = attention.half()(query, attention.remember(keys))
+    assert context.dtype == torch.float16 and context.isfinite().all()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("score", [Dot, General, Additive, QueryFree])
+def test_autocast_does_not_convert_every_type(score: type[Score]) -> None:
+    """It leaves float64 and whole numbers as they are."""
+    attention = Attention(score(4, 4))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        wanted = _attend(attention, QUERIES, KEYS)
+        mixed = attention(QUERIES, attention.remember(KEYS, VALUES.double()))
+        assert mixed.dtype == torch.float64 and torch.allclose(mixed.to(wanted.dtype), wanted, atol=0.05)
+        for query, keys in ((QUERIES.double(), KEYS), (QUERIES, KEYS.double())):
+            with pytest.raises(ValueError, match=r"is torch\.float64: convert|torch\.float64.*: convert one"):
+                _attend(attention, query, keys)
+        with pytest.raises(ValueError, match=r"torch\.int64: convert the tensor, as by \.float\(\)$"):
+            _attend(Attention(General(4, 4)), QUERIES, KEYS.long())
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

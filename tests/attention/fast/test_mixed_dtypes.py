@@ -38,6 +38,28 @@ def test_the_context_has_the_dtype_of_the_values(
             torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("windowed", [False, True])
+@pytest.mark.parametrize("of_values", [torch.float32, torch.float64])
+@pytest.mark.parametrize("of_pairs", [torch.float32, torch.float64])
+@pytest.mark.parametrize("score", ["Dot", "ScaledDot", "Constant"])
+def test_autocast_leaves_float64_as_it_is(
+    score: str, of_pairs: torch.dtype, of_values: torch.dtype, windowed: bool
+) -> None:
+    """Strips of keys were cast to half precision; without a window, the kernel failed."""
+    torch.manual_seed(0)
+    length = 512 if windowed else 7
+    attention = Attention(SCORES[score](4, 4), window=Band(4, width=4) if windowed else Global(4))
+    query, key, value = (torch.randn(2, length, 4, dtype=one) for one in (of_pairs, of_pairs, of_values))
+    exact = attention.weights(query.double(), attention.remember(key.double())) @ value.double()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        memory = attention.remember(key, value)
+        context = attention(query, memory)
+        plain = attention.pool(attention.weights(query, memory), value)
+    assert context.dtype == plain.dtype
+    tolerance = 1e-12 if of_pairs == of_values == torch.float64 else 0.1
+    torch.testing.assert_close(context.double(), exact, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_width_in_single_precision_and_inputs_in_half(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

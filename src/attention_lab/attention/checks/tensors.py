@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.torch_state import autocast_dtype
+from attention_lab.attention.torch_state import product_dtype
 
 
 def check_tensors(call: str, *, nested: bool = False, **given: object) -> None:
@@ -42,11 +42,26 @@ def check_same_size(query: Tensor, keys: Tensor) -> None:
         raise ValueError(f"queries {list(query.shape)} and keys {list(keys.shape)} must have the same size")
 
 
-def check_same_type(query: Tensor, keys: Tensor) -> None:
-    """Raise ValueError if queries and keys, or their features, differ in type, and autocast is off."""
-    if torch.compiler.is_compiling() or query.dtype == keys.dtype or autocast_dtype(query) is not None:
+def check_same_type(of_query: Tensor, of_key: Tensor, query: Tensor, keys: Tensor) -> None:
+    """Raise ValueError if features of queries and keys differ in type, and autocast does not convert them.
+
+    Args:
+        of_query: the features of the queries.
+        of_key: the features of the keys.
+        query: the queries.
+        keys: the keys.
+    """
+    if torch.compiler.is_compiling() or of_query.dtype == of_key.dtype:
         return
-    raise ValueError(f"the queries are {query.dtype}, the keys {keys.dtype}: convert one of them")
+    if product_dtype(of_query) == product_dtype(of_key):
+        return
+    if query.dtype != keys.dtype:
+        raise ValueError(f"the queries are {query.dtype}, the keys {keys.dtype}: convert one of them")
+    parameters = of_key.dtype if of_query.dtype == query.dtype else of_query.dtype
+    raise ValueError(
+        f"the weights of the attention are {parameters}, but the queries and keys are {query.dtype}: convert "
+        f"them, or the attention, as by .to({query.dtype})"
+    )
 
 
 def check_floating(x: Tensor) -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
-from attention_lab.attention.torch_state import autocast_dtype, needs_plain_operations
+from attention_lab.attention.torch_state import needs_plain_operations, product_dtype
 
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""
@@ -156,10 +156,9 @@ def band_attention(
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
-    value_size, dtype = value.shape[-1], autocast_dtype(query)
-    query, key, value = fitted(query, key, value)
-    if dtype is not None:  # cast now: casting strips would copy every key several times
-        query, key, value = (x.to(dtype) for x in (query, key, value))
+    value_size = value.shape[-1]
+    # Autocast would cast strips, and so copy every key several times.
+    query, key, value = (x.to(product_dtype(x)) for x in fitted(query, key, value))
     query, key, value, inside = _cut(query, key, value, visible, blocks)
     if inside.dim() > 3 and len(inside) > 1:
         # The kernel expands its mask to every head and saves it; one example at a time, the heads share it.

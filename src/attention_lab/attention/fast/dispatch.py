@@ -43,7 +43,7 @@ from attention_lab.attention.shortcuts import (
     scale_of,
     tensors_of,
 )
-from attention_lab.attention.torch_state import autocast_dtype, exporting, in_forward_mode, in_torch_func
+from attention_lab.attention.torch_state import exporting, in_forward_mode, in_torch_func, product_dtype
 from attention_lab.attention.windows import Band, Global, Span
 
 
@@ -216,10 +216,13 @@ def _in_one_dtype(
     attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, *rest: Any
 ) -> Tensor:
     """Attend by a kernel, which takes a single dtype; the context has that of the values, as in `Soft`."""
-    if query.dtype == value.dtype or query.dtype != key.dtype or autocast_dtype(query) is not None:
+    if query.dtype == key.dtype == value.dtype:
         return attend(query, key, value, *rest)
-    dtype = torch.promote_types(query.dtype, value.dtype)
-    return attend(query.to(dtype), key.to(dtype), value.to(dtype), *rest).to(value.dtype)
+    given, wanted = product_dtype(query), product_dtype(value)
+    if given == wanted or given != product_dtype(key):
+        return attend(query, key, value, *rest)
+    dtype = torch.promote_types(given, wanted)
+    return attend(query.to(dtype), key.to(dtype), value.to(dtype), *rest).to(wanted)
 
 
 def _scaled(features: tuple[Tensor, Tensor], scale: float | Tensor) -> tuple[tuple[Tensor, Tensor], float]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention.recording.weights import KernelCall
-from attention_lab.attention.torch_state import autocast_dtype
+from attention_lab.attention.torch_state import product_dtype
 
 
 def fused_call(
@@ -79,8 +79,7 @@ def split_heads(x: Tensor, heads: int | None) -> Tensor:
 
 def autocast(x: Tensor) -> Tensor:
     """`x` in the dtype that the kernel receives under autocast."""
-    dtype = autocast_dtype(x)
-    return x if dtype is None or not x.is_floating_point() or x.dtype == torch.float64 else x.to(dtype)
+    return x.to(product_dtype(x))
 
 
 def padded(x: Tensor) -> tuple[Tensor, Tensor]:

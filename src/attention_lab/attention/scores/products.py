@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_number
-from attention_lab.attention.checks.tensors import check_floating, check_same_size
+from attention_lab.attention.checks.tensors import check_floating, check_same_size, check_same_type
 from attention_lab.attention.scores.projection import project
 from attention_lab.attention.scores.score import Score
 from attention_lab.attention.torch_state import without_autocast
@@ -106,6 +106,7 @@ class Linear(Score):
         check_floating(query)
         with without_autocast(query):
             features, factor = _scaled_phi(query)
+            check_same_type(features, keys, query, keys)
             kernel = features @ keys.mT
             positive = kernel > 0
             scores = torch.where(positive, kernel.where(positive, 1.0).log() + factor, -torch.inf)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.torch_state import autocast_dtype
+from attention_lab.attention.torch_state import product_dtype
 
 NO_VALUES = (
     "on the meta device and has no values: give its module some with load_state_dict(weights, assign=True), "
@@ -27,7 +27,7 @@ def project(x: Float[Tensor, "... L d"], weight: Float[Tensor, "... h d"]) -> Fl
             )
         if weight.is_meta and not x.is_meta:
             raise ValueError(f"a weight {list(weight.shape)} of the attention is {NO_VALUES}")
-        if x.dtype != weight.dtype and autocast_dtype(x) is None:
+        if x.dtype != weight.dtype and product_dtype(x) != product_dtype(weight):
             remedy = f"or the attention, as by .to({x.dtype})" if x.is_floating_point() else "as by .float()"
             raise ValueError(
                 f"the weights of the attention are {weight.dtype}, but a tensor {list(x.shape)} given to it "

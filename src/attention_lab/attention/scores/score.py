@@ -78,7 +78,7 @@ class Score(nn.Module):
         """Scores of every query against every key prepared by `keys`."""
         features = checked_features(self, self.features(query, keys, None))
         check_same_size(*features)
-        check_same_type(*features)
+        check_same_type(*features, query, keys)
         return features[0] @ features[1].transpose(-2, -1)  # the older exporter to ONNX lacks `mT`
 
 
