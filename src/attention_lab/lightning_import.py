@@ -26,7 +26,8 @@ def import_lightning() -> None:
     installed. That can take more than half of the CPU time of `import pytorch_lightning`. torchmetrics needs
     them for metrics that no run here uses, and to plot metrics. During the import they appear not to be
     installed; afterwards everything but torchmetrics can import them. So do not call this before a user's
-    own code, which may use those metrics: see `names_other_packages`.
+    own code, which may use those metrics: see `names_other_packages`. If Lightning turns out to need one of
+    them, as some versions may, it is imported in full.
     """
     if sys.modules.keys() & {"torchmetrics", *_OPTIONAL}:  # too late to save anything
         return

@@ -101,7 +101,7 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            TypeError: keys, values or mask are not tensors, or `causal` is one.
+            TypeError: keys, values or mask are not tensors, or are nested ones, or `causal` is a mask.
             ValueError: keys, values and mask do not fit together or are on different devices, the mask is
                 ambiguous, values are integers, or the score's parameters have another type than the keys.
         """
@@ -124,7 +124,8 @@ class Attention(nn.Module):
             bias: added to the scores, broadcastable to `[..., Q, K]`, for example for relative positions.
 
         Raises:
-            TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
+            TypeError: the queries are not a tensor, or are a nested one; the memory does not come from
+                `remember`; or the bias is a boolean mask.
             ValueError: the queries do not fit the score, the keys, the mask or the bias, or have another type
                 than the keys or the score's parameters, or another device.
             LabError: the offset is not a whole number.

@@ -99,7 +99,7 @@ class TransductionData(DataModule):
         return TransductionSplit(
             sources=[self._source_ids(example) for example in examples],
             targets=targets,
-            references=[[target] for target in targets],  # all of its source would take quadratic memory
+            references=[[target] for target in targets],  # all references of each would take quadratic memory
             alignments=[example.alignment for example in examples],
         )
 

@@ -16,7 +16,7 @@ def check_causal(causal: object) -> None:
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> None:
-    """Raise ValueError if values are integers, or shapes do not match: a kernel would read beyond the end.
+    """Raise ValueError unless values are floating-point, and shapes and devices match, as kernels rely on it.
 
     Args:
         key: `[..., K, dk]`.

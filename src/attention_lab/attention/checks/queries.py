@@ -23,8 +23,9 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
 
     Raises:
-        TypeError: the memory does not come from `Attention.remember`, or the bias is not a float tensor.
-        ValueError: the shapes do not fit, or only some tensors have values.
+        TypeError: the queries are not a tensor, or are a nested one; the memory does not come from
+            `Attention.remember`; or the bias is not a float tensor.
+        ValueError: the shapes or devices do not fit, or only some tensors have values.
         LabError: the offset is not a whole number.
     """
     check_tensors("attention", query=query)

@@ -28,7 +28,7 @@ def works() -> bool:
     if find_spec("triton") is None:
         return False
     try:
-        import_module("triton.runtime").driver.active.get_current_device()  # a compiler that Triton needs
+        import_module("triton.runtime").driver.active.get_current_device()  # compiles the driver
     except (RuntimeError, SubprocessError, OSError, ImportError, AssertionError) as error:
         log.warning(
             "Triton does not work here (%s), so that some attention is slower: install a C compiler such as "

@@ -165,7 +165,7 @@ def _in_calls(
                 continue
             if call.reason_against is not None:
                 raise ValueError(call.reason_against)
-            mechanism_in(module)  # an attribute of this name is nothing else
+            mechanism_in(module)  # raises TypeError if an attribute of this name is anything else
             attention = call.new_attention(module, mechanism)
             if calls is found.interface:
                 hugging_face.register_when_unpickled(attention)
