@@ -72,10 +72,12 @@ def test_lightning_is_imported_even_if_it_needs_what_is_hidden(tmp_path: Path) -
     script = (
         "import sys\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "sys.modules['lightning_fabric'] = sys\n"
         "from attention_lab.lightning_import import import_lightning\n"
         "import_lightning()\n"
         "import pytorch_lightning\n"
         "assert 'scipy' in sys.modules and pytorch_lightning.utilities\n"
+        "assert sys.modules['lightning_fabric'] is sys, 'it was imported before'\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -31,12 +31,14 @@ def import_lightning() -> None:
     """
     if sys.modules.keys() & {"torchmetrics", *_OPTIONAL}:  # too late to save anything
         return
+    before = set(sys.modules)
     try:
         with _hidden():
             import pytorch_lightning
     except ModuleNotFoundError:  # it, or a package that it imports, needs one of them after all
-        for name in [name for name in sys.modules if name.partition(".")[0] in _LIGHTNING]:
-            del sys.modules[name]  # parts of packages, which would stay without the others
+        for name in sys.modules.keys() - before:
+            if name.partition(".")[0] in _LIGHTNING:
+                del sys.modules[name]  # part of a package, which would stay without the others
         import pytorch_lightning  # noqa: F401
 
 
