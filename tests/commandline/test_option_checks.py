@@ -1,6 +1,5 @@
 """Mistakes in options are reported in one line."""
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
-from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
 from attention_lab.errors import LabError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -256,6 +254,10 @@ def test_valid_options_pass(arguments: str) -> None:
             "sweep=optuna ~sweep/pruner",
             "~sweep/pruner: sweep/pruner cannot be left out: choose sweep/pruner=",
         ),
+        (
+            "sweep=optuna ~sweep.pruner",
+            "~sweep.pruner: sweep.pruner cannot be left out: choose another with sweep/pruner=...",
+        ),
         ("~logger.tensorboard", ""),
         ("~callbacks.checkpoint", ""),
         ("experiment=mine ~size", ""),
@@ -286,15 +288,3 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = command(*TOY, "scoring._target_=own_scores.Broken")
     assert "Traceback" in done.err
     assert "ValueError: of its own" in done.err
-
-
-def test_what_hints_name_exists() -> None:
-    """A hint that names an unknown choice or option would be worse than none."""
-    hints = [OPTIONS, OWN_FILES, *(CHOICES[group] for group in ("data", "model", "scoring", "window"))]
-    texts = " ".join(text for one in hints for text in one.values())
-    for group, choice in re.findall(r"(?<![.\w])([a-z]+)=(\w+)", texts):
-        assert (CONF / group / f"{choice}.yaml").is_file(), f"{group}={choice}"
-    for group, option in re.findall(r"(?<![.\w])([a-z]+)\.(?:\w+\.)?(\w+)", texts):
-        files = [file.read_text() for file in (CONF / group).glob("**/*.yaml")]
-        files += ["run:\n dir:"] if group == "hydra" else []
-        assert any(re.search(rf"^ *{option}:", text, re.MULTILINE) for text in files), f"{group}.{option}"

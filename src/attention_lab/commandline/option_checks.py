@@ -180,6 +180,8 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
     """Reject a `+` before an option that exists, values of another type, and leaving out what is needed."""
     key = one.key_or_group
     found, default = _select(known, key)
+    if one.is_delete() and (group := key.replace(".", "/")) in NESTED_GROUPS:
+        raise LabError(f"{one.input_line}: {key} cannot be left out: choose another with {group}=...")
     # To delete it, Hydra would look up the run's folder before it is known.
     in_folder = isinstance(default, str) and "${hydra:" in default
     if one.is_delete() and (in_folder or key.endswith("._target_") or key.startswith("monitor.")):
