@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.console_text import counted, quoted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
-from attention_lab.data.file_warnings.long_lines import check_length, long_line_hint
+from attention_lab.data.file_warnings.long_lines import long_line_hint, longest_allowed
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files
 from attention_lab.data.reading.codecs import ClassificationCodec, check_codec
@@ -176,14 +176,19 @@ class Labelled(ClassificationData):
         """See `DataModule`."""
         rows = read_once(self.files)
         self.hints.update(header_hints(rows) | swapped_labels_hint(rows))
-        codec = self.given(ClassificationCodec) or self._make_codec(rows)
-        self.codec, self.sizes = codec, codec.sizes
         tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
+        places, lengths = [row.place for row in chain(*rows)], [len(one) for one in chain(*tokens)]
+        codec = self.given(ClassificationCodec)
+        if codec is None:
+            known = self.files.known(rows)
+            labels = distinct_labels([row.first.strip() for row in known], known[0].place)
+            longest = longest_allowed(places, lengths, self.files.unit, self.max_length)
+            codec = ClassificationCodec(labels, longest, Tokenizer.of(self.notation, tokens.train))
+        self.codec, self.sizes = codec, codec.sizes
         answers = rows.map(lambda split: [row.first.strip() for row in split])
         keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, answers, strict=True)))
         self.shared = shared_examples(keyed, self.files.names, "label")
-        places = [row.place for row in chain(*rows)]
-        self.hints.update(long_line_hint(places, [len(one) for one in chain(*tokens)], self.files.unit))
+        self.hints.update(long_line_hint(places, lengths, self.files.unit))
         if codec.tokenizer is not None:
             terms = Terms(self.files.unit.removesuffix("s"), "texts")
             self.unseen = unseen_in_files(tokens, codec.tokenizer.vocabulary, self.files, terms)
@@ -197,17 +202,6 @@ class Labelled(ClassificationData):
             return ClassificationSplit(Ragged(tokens), labels, [row.second for row in lines])
 
         return rows.map(split)
-
-    def _make_codec(self, rows: Splits[list[Row]]) -> ClassificationCodec:
-        everything = [row for split in rows for row in split]
-        known = self.files.known(rows)
-        labels = distinct_labels([row.first.strip() for row in known], known[0].place)
-        lengths = [len(self.notation.tokens(row.second)) for row in everything]
-        if self.max_length is None:
-            places = [row.place for row in everything]
-            check_length(places, lengths, self.files.unit, "leave it out, or set data.max_length={}")
-        tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))
-        return ClassificationCodec(labels, self.max_length or max(lengths), tokenizer)
 
 
 def distinct_labels(labels: Sequence[str], first: str) -> list[str]:

@@ -239,7 +239,7 @@ class ImageFiles(ImageTransductionData):
             self.hints["data.target_split"] = hint
         texts = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
         places, lengths = [row.place for row in chain(*rows)], [len(text) for text in chain(*texts)]
-        check_length(places, lengths, "symbols", "leave it out, or split it if it is several lines of text")
+        check_length(places, lengths, "symbols", "split it if it is several lines of text")
         read = partial(read_image, height=self.height, cell=self.cell)
         found = iter(read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height"))
         splits = texts.map(lambda split: [ImageExample(next(found), text) for text in split])

@@ -7,7 +7,7 @@ import torch
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData, distinct_labels
-from attention_lab.data.file_warnings.long_lines import check_length, long_line_hint
+from attention_lab.data.file_warnings.long_lines import long_line_hint, longest_allowed
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import SeriesCodec
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
@@ -38,13 +38,19 @@ class TimeSeries(ClassificationData):
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
         rows = read_once(self.files)
-        codec = self.given(SeriesCodec) or self._make_codec(rows)
+        places, lengths = [row.place for row in chain(*rows)], [len(row.steps) for row in chain(*rows)]
+        codec = self.given(SeriesCodec)
+        if codec is None:
+            known = self.files.known(rows)
+            labels = distinct_labels([row.label for row in known], known[0].place)
+            longest = longest_allowed(places, lengths, "steps", self.files.max_length)
+            train = [torch.from_numpy(row.steps) for row in rows.train]
+            with blame(self.files.names.train):
+                codec = SeriesCodec.of(labels, train, longest, standardize=self.files.standardize)
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(lambda split: [Keyed(row.key, row.label) for row in split])
         self.shared = shared_examples(keyed, self.files.names, "label")
-        everything = list(chain(*rows))
-        lengths = [len(row.steps) for row in everything]
-        self.hints.update(long_line_hint([row.place for row in everything], lengths, "steps"))
+        self.hints.update(long_line_hint(places, lengths, "steps"))
 
         def split(series: list[LabelledSeries]) -> ClassificationSplit:
             steps, labels = [], []
@@ -56,16 +62,3 @@ class TimeSeries(ClassificationData):
             return ClassificationSplit(RaggedVectors(steps), labels, names)
 
         return rows.map(split)
-
-    def _make_codec(self, rows: Splits[list[LabelledSeries]]) -> SeriesCodec:
-        known = self.files.known(rows)
-        labels = distinct_labels([row.label for row in known], known[0].place)
-        everything = list(chain(*rows))
-        lengths = [len(row.steps) for row in everything]
-        if self.files.max_length is None:
-            places = [row.place for row in everything]
-            check_length(places, lengths, "steps", "leave it out, or set data.max_length={}")
-        longest = self.files.max_length or max(lengths)
-        train = [torch.from_numpy(row.steps) for row in rows.train]
-        with blame(self.files.names.train):
-            return SeriesCodec.of(labels, train, longest, standardize=self.files.standardize)

@@ -91,7 +91,7 @@ class TransductionData(DataModule):
         sources = [len(example.source) for example in chain(*examples)]
         targets = [len(example.target) for example in chain(*examples)]
         for lengths, symbols in ((targets, "target symbols"), (sources, "source symbols")):
-            check_length(places, lengths, symbols, "leave it out, or split it if it is several examples")
+            check_length(places, lengths, symbols, "split it if it is several examples")
             self.hints.update(long_line_hint(places, lengths, symbols))
 
     def _training_split(self, examples: Sequence[Example]) -> TransductionSplit:

@@ -18,13 +18,27 @@ def check_length(places: Sequence[str], lengths: Sequence[int], symbols: str, re
         places: `file:line` of each line.
         lengths: the number of symbols in each line.
         symbols: what they are called, in the plural.
-        remedy: what the user can do, with `{}` for the length of that line.
+        remedy: what the user can do instead of leaving the line out.
     """
     length, place = max(zip(lengths, places, strict=True), key=lambda one: one[0], default=(0, ""))
     if length > MOST_SYMBOLS:
-        raise LabError(
-            f"{place}: {length:,} {symbols}, but at most {MOST_SYMBOLS:,}: {remedy.format(length)}"
-        )
+        at_most = f"at most {MOST_SYMBOLS:,}: leave it out, or {remedy}"
+        raise LabError(f"{place}: {length:,} {symbols}, but {at_most}")
+
+
+def longest_allowed(
+    places: Sequence[str], lengths: Sequence[int], symbols: str, max_length: int | None
+) -> int:
+    """The number of symbols that a model has to read: `data.max_length`, or that of the longest line.
+
+    Raises:
+        LabError: there is no `data.max_length`, and the longest line is too long; see `check_length`.
+    """
+    if max_length is not None:
+        return max_length
+    longest = max(lengths)
+    check_length(places, lengths, symbols, f"set data.max_length={longest}")
+    return longest
 
 
 def long_line_hint(places: Sequence[str], lengths: Sequence[int], symbols: str) -> dict[str, str]:

@@ -176,7 +176,7 @@ class TextSpec(FileSpec):
     def _read(self, file: str) -> Sequence[str]:
         text = read_text(file, CHARACTERS if self.unit == "characters" else WORDS)
         if self.unit == "characters":
-            return text  # a tuple of characters would take up to 100 times as much memory
+            return text  # a tuple of characters would take up to 100 times the memory
         symbols = tuple(map(intern, self.notation.tokens(text)))  # keeps each word in memory only once
         with blame(file):
             check_symbols(symbols)
