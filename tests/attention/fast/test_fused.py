@@ -70,3 +70,43 @@ def test_a_mask_with_one_column_in_compiled_code() -> None:
             bias = torch.randn(H, Q, 1)
             found = compiled(query, key, value, mask, bias=bias)
             torch.testing.assert_close(found, fused_attention(query, key, value, mask, bias=bias))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_training_on_short_sequences_in_half_precision_is_computed_in_float32(
+    dtype: torch.dtype, autocast: bool, causal: bool
+) -> None:
+    """On the CPU, the kernel's backward pass takes up to five times as long in half precision."""
+    torch.manual_seed(0)
+    query, key, value, weight = (torch.randn(B, H, 9, D).to(dtype) for _ in range(4))
+    mask = None if causal else torch.arange(9) < torch.tensor([9, 4]).reshape(B, 1, 1, 1)
+
+    def results(dtype: torch.dtype, *, autocast: bool) -> list[Tensor]:
+        leaves = [x.detach().to(dtype).requires_grad_() for x in (query, key, value)]
+        with torch.autocast("cpu", weight.dtype, enabled=autocast):
+            context = fused_attention(*leaves, mask, causal=causal, scale=0.5)
+        gradients = torch.autograd.grad((context.float() * weight.float()).sum(), leaves)
+        return [x.to(weight.dtype) for x in (context, *gradients)]
+
+    found = results(torch.float32 if autocast else dtype, autocast=autocast)
+    wanted = results(torch.float32, autocast=False)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("length", [9, 512])
+def test_only_short_sequences_with_gradients_leave_half_precision(
+    monkeypatch: pytest.MonkeyPatch, length: int, grad: bool
+) -> None:
+    kernel, given = F.scaled_dot_product_attention, []
+
+    def noted(query: Tensor, *args: Tensor, **options: object) -> Tensor:
+        given.append(query.dtype)
+        return kernel(query, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    tensors = [torch.randn(1, 1, length, D, dtype=torch.bfloat16, requires_grad=grad) for _ in range(3)]
+    assert fused_attention(*tensors).dtype == torch.bfloat16
+    assert given == [torch.float32 if grad and length == 9 else torch.bfloat16]

@@ -1,6 +1,7 @@
 """Attention whose score is an inner product, by torch's fused kernel: the weights are never in memory."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.masks import known_all_true
-from attention_lab.attention.torch_state import exporting, has_values
+from attention_lab.attention.torch_state import exporting, has_values, product_dtype, without_autocast
+
+MOST_IN_FLOAT32 = 2**19  # multiplications for the scores of a head
 
 
 def fused_attention(
@@ -62,15 +65,56 @@ def fused_attention(
         query, key, value = (x.flatten(0, -4) for x in (query, key, value))
         if mask is not None:
             mask = _merged(mask, leading)
-    context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
-    )
+    attend = _in_float32 if _faster_in_float32(query, key, value, mask, dropout) else _kernel
+    context = attend(query, key, value, mask, dropout=dropout, causal=causal, scale=scale)
     if rank > 4:
         context = context.reshape(*leading, *context.shape[-3:])
     if empty is not None:
         context = context.masked_fill(empty, 0.0)
     context = _lower(context, rank)
     return context if context.shape[-1] == value_size else context[..., :value_size]
+
+
+def _kernel(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    dropout: float,
+    causal: bool,
+    scale: float,
+) -> Tensor:
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
+    )
+
+
+def _faster_in_float32(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float
+) -> bool:
+    """Whether a short sequence is to be computed in half precision, with a gradient, on the CPU.
+
+    The backward pass of the CPU's flash kernel prepares each matrix product of each head anew, which takes
+    longer than the product.
+    """
+    if query.device.type != "cpu" or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return False
+    if product_dtype(query) not in (torch.bfloat16, torch.float16):
+        return False
+    if dropout or (mask is not None and mask.requires_grad):  # takes another kernel
+        return False
+    if not (query.requires_grad or key.requires_grad or value.requires_grad):
+        return False
+    return query.shape[-2] * key.shape[-2] * query.shape[-1] <= MOST_IN_FLOAT32
+
+
+def _in_float32(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Tensor:
+    if mask is not None and mask.is_floating_point():
+        mask = mask.float()
+    with without_autocast(query):
+        context = _kernel(query.float(), key.float(), value.float(), mask, **options)
+    return context.to(product_dtype(value))
 
 
 def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
