@@ -43,7 +43,13 @@ from attention_lab.attention.shortcuts import (
     scale_of,
     tensors_of,
 )
-from attention_lab.attention.torch_state import exporting, in_forward_mode, in_torch_func, product_dtype
+from attention_lab.attention.torch_state import (
+    exporting,
+    in_forward_mode,
+    in_torch_func,
+    product_dtype,
+    without_autocast,
+)
 from attention_lab.attention.windows import Band, Global, Span
 
 
@@ -124,7 +130,7 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
             (query, key), scale = _scaled(features, scale)
             dropout = _dropped(parts)
             fused = partial(band_attention, scale=scale, dropout=dropout)
-            return Path("band", partial(_in_one_dtype, fused, query, key, value, mask, blocks))
+            return Path("band", partial(_in_one_dtype, parts, fused, query, key, value, mask, blocks))
     if not ignores_hidden_keys(parts.normalizer) or _adds_heads(parts, call):
         return None
 
@@ -209,13 +215,17 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     fused = partial(
         fused_attention, bias=bias, sink=sink, causal=causal, scale=scale, dropout=_dropped(parts)
     )
-    return Path("fused", partial(_in_one_dtype, fused, query, key, memory.value, mask))
+    return Path("fused", partial(_in_one_dtype, parts, fused, query, key, memory.value, mask))
 
 
 def _in_one_dtype(
-    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, *rest: Any
+    parts: Parts, attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, *rest: Any
 ) -> Tensor:
     """Attend by a kernel, which takes a single dtype; the context has that of the values, as in `Soft`."""
+    if parts.score.keeps_features and product_dtype(query) != query.dtype:
+        with without_autocast(query):
+            context = _in_one_dtype(parts, attend, query, key, value, *rest)
+        return context.to(product_dtype(value))
     if query.dtype == key.dtype == value.dtype:
         return attend(query, key, value, *rest)
     given, wanted = product_dtype(query), product_dtype(value)

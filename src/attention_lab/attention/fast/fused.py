@@ -11,7 +11,7 @@ from torch import Tensor
 from attention_lab.attention.masks import known_all_true
 from attention_lab.attention.torch_state import exporting, has_values, product_dtype, without_autocast
 
-MOST_IN_FLOAT32 = 2**19  # multiplications for the scores of a head
+MOST_IN_FLOAT32 = 2**20  # multiplications for the scores of a head
 
 
 def fused_attention(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attention_lab.argument_checks import check_number
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
-from attention_lab.attention.torch_state import autocast_dtype, has_values
+from attention_lab.attention.torch_state import has_values
 
 
 class Kernel(Score):
@@ -60,8 +60,10 @@ class Gaussian(Kernel):
 
     Up to a term that depends only on q, it is an inner product, `[wq, 1] . [wk, -|wk|^2 / 2]`, taken about
     the centre of the keys. That form has rounding errors of `eps * |wq| |wk|`, and is used only while they
-    are small.
+    are small. Half precision is computed in float32.
     """
+
+    keeps_features = True
 
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
@@ -84,6 +86,10 @@ class Gaussian(Kernel):
             return None
         if query.shape[-2] == 1:
             return None
+        # Also the width, because the gradients of its two uses may cancel.
+        query, keys, width = (
+            x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, keys, self.width)
+        )
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
             visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
@@ -91,7 +97,7 @@ class Gaussian(Kernel):
         centre = (
             (keys * visible).sum(-2, keepdim=True) / visible.sum(-2, keepdim=True).clamp_min(1)
         ).detach()
-        query, keys = (query - centre) * self.width, (keys - centre) * visible * self.width
+        query, keys = (query - centre) * width, (keys - centre) * visible * width
         if not _inner_product_is_exact(query.detach(), keys.detach()):
             return None
         half_square = keys.square().sum(-1, keepdim=True) * -0.5
@@ -200,7 +206,6 @@ def _inner_product_is_exact(query: Tensor, keys: Tensor) -> Tensor | bool:
     """
     if not query.numel() or not keys.numel():
         return True
-    dtype = autocast_dtype(query) or keys.dtype
     reach_query, reach_key = (x.square().sum(-1).max().sqrt() for x in (query, keys))
-    limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(dtype).eps
+    limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(keys.dtype).eps
     return reach_key * torch.maximum(reach_query, reach_key) <= limit

@@ -19,6 +19,8 @@ class Score(nn.Module):
     """Whether query and key must have the same size."""
     depends_on_position = False
     """Whether the score of a key depends on its position among the keys."""
+    keeps_features = False
+    """Whether autocast leaves the features as they are, because rounding them would change the score."""
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__()
