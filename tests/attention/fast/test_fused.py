@@ -110,3 +110,28 @@ def test_only_short_sequences_with_gradients_leave_half_precision(
     tensors = [torch.randn(1, 1, length, D, dtype=torch.bfloat16, requires_grad=grad) for _ in range(3)]
     assert fused_attention(*tensors).dtype == torch.bfloat16
     assert given == [torch.float32 if grad and length == 9 else torch.bfloat16]
+
+
+@pytest.mark.parametrize(("queries", "of_value", "padded"), [(2, 40, False), (9, 40, True), (2, 8, False)])
+def test_few_queries_do_not_pad_the_keys_to_the_size_of_the_values(
+    monkeypatch: pytest.MonkeyPatch, queries: int, of_value: int, padded: bool
+) -> None:
+    """The kernel for any sizes is then up to three times as fast as padding for the flash kernel."""
+    torch.manual_seed(0)
+    kernel, given = F.scaled_dot_product_attention, []
+
+    def noted(query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+        given.append((key.shape[-1], value.shape[-1]))
+        return kernel(query, key, value, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    shapes = [(queries, D), (K, D), (K, of_value)]
+    leaves = [torch.randn(B, H, *shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    query, key, value = leaves
+    mask = torch.arange(K) < torch.tensor([0, 3]).reshape(B, 1, 1, 1)
+    context = fused_attention(query, key, value, mask, scale=0.5)
+    assert given == [(40, 40) if padded else (D, of_value)]
+    weights = (query @ key.mT * 0.5).masked_fill(~mask, -1e9).softmax(-1) * mask
+    upstream = torch.randn_like(context)
+    found, wanted = ([x, *torch.autograd.grad(x, leaves, upstream)] for x in (context, weights @ value))
+    torch.testing.assert_close(found, wanted)

@@ -12,6 +12,7 @@ from attention_lab.attention.masks import known_all_true
 from attention_lab.attention.torch_state import exporting, has_values, product_dtype, without_autocast
 
 MOST_IN_FLOAT32 = 2**20  # multiplications for the scores of a head
+PADDING_FOR_A_QUERY = 4  # columns that take as long as the weights of a query
 
 
 def fused_attention(
@@ -117,13 +118,21 @@ def _in_float32(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, 
     return context.to(product_dtype(value))
 
 
-def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
+def fitted(
+    query: Float[Tensor, "... Q f"], key: Float[Tensor, "... K f"], value: Float[Tensor, "... K dv"]
+) -> list[Tensor]:
     """Pad features and values to the same size for the CPU's flash kernel, and to a multiple of 8 on a GPU.
 
-    The zeros change neither scores nor contexts; contexts only get trailing zeros.
+    The zeros change neither scores nor contexts; contexts only get trailing zeros. For few queries on the CPU
+    nothing is padded: the kernel for any sizes holds the weights, which are then fewer than the zeros.
     """
-    size = max([x.shape[-1] for x in tensors])
-    size += 0 if tensors[0].device.type == "cpu" else -size % 8
+    on_cpu = query.device.type == "cpu"
+    may_branch = on_cpu and not torch.compiler.is_compiling()
+    if may_branch and PADDING_FOR_A_QUERY * query.shape[-2] <= abs(query.shape[-1] - value.shape[-1]):
+        return [query, key, value]
+    size = max(query.shape[-1], value.shape[-1])
+    size += 0 if on_cpu else -size % 8
+    tensors = (query, key, value)
     return [F.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x for x in tensors]
 
 
