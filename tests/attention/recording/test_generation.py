@@ -144,3 +144,61 @@ def test_the_first_step_has_a_single_key(name: str) -> None:
         model(x)
     causal = (x @ x.mT).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf)
     assert torch.allclose(weights[""][:, 0], causal.softmax(-1), atol=1e-6)
+
+
+class ReadsAndContinues(nn.Module):
+    """Attends to a prompt and to a single step at two places in its code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        if before is None:
+            hidden = torch.ones(x.shape[1], x.shape[1]).triu(1) > 0
+            return (self.project(x) @ x.mT).masked_fill(hidden, -torch.inf).softmax(-1) @ x
+        keys = torch.cat([before, x], 1)
+        return (self.project(x) @ keys.mT).softmax(-1) @ keys  # type: ignore[no-any-return]
+
+
+class Layers(nn.ModuleList):
+    """Layers that all read the same inputs."""
+
+    def forward(self, *inputs: Tensor) -> None:
+        for layer in self:
+            layer(*(x.clone() for x in inputs))
+
+
+@torch.no_grad()
+def test_a_step_may_attend_at_another_place_of_the_code_than_the_prompt() -> None:
+    """Each call of the module has one attention, so they have one name."""
+    model, x = Layers(ReadsAndContinues() for _ in range(12)), torch.randn(2, 6, 8)
+    with recording(model) as steps:
+        model(x[:, :4])
+        for end in (4, 5):
+            model(x[:, end : end + 1], x[:, :end])
+    with recording(model) as together:
+        model(x)
+    assert list(steps) == list(together) == [str(number) for number in range(12)]
+    for name, weights in together.items():
+        assert torch.allclose(steps[name], weights, atol=1e-6)
+
+
+class Switches(nn.Module):
+    """Attends at one place of its code in training and at another in evaluation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            return (x @ x.mT).softmax(-1) @ x  # type: ignore[no-any-return]
+        return (x @ x.mT).softmax(-1) @ x  # type: ignore[no-any-return]
+
+
+def test_two_calls_with_the_same_inputs_have_one_name() -> None:
+    model, x = Switches(), torch.randn(2, 3, 8)
+    with recording(model) as weights:
+        for _ in range(12):
+            model.train()
+            model(x)
+            model.eval()
+            model(x)
+    assert {name: one.shape for name, one in weights.items()} == {"": (2, 1, 72, 3)}

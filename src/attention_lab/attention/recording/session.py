@@ -20,6 +20,7 @@ from attention_lab.attention.recording.results import Recording, four_dimensiona
 from attention_lab.attention.recording.site import (
     CALL_MODULE,
     CallNames,
+    ModuleCall,
     Place,
     Site,
     caller,
@@ -148,7 +149,7 @@ class Session:
         if self._is_mapped(found[0]):
             return None
         name, module = found
-        site = Site(name, module, keys_seen(module, inner.f_locals), (id(inner), place))
+        site = Site(name, module, keys_seen(module, inner.f_locals), (ModuleCall(inner, frame), place))
         heads = site.number_of_heads
         if not heads:
             return replace(site, caller=caller(frame, module, self._modules))

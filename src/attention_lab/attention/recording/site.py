@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,31 @@ class Caller:
         return None
 
 
+class ModuleCall:
+    """A call of a module, which keeps none of its tensors alive.
+
+    A later call may have the same frame, whose memory is used again. It differs in its inputs, or in the
+    place from which it is called.
+
+    Args:
+        running: the frame of the method that runs.
+        outer: the frame that `nn.Module.__call__` has for this call, if the method is called by it.
+    """
+
+    def __init__(self, running: FrameType, outer: FrameType | None) -> None:
+        given = _tensors(outer) if outer is not None and outer.f_code is CALL_MODULE else []
+        self._inputs = [ref(x) for x in given]  # references to one object are one object
+        self._stack, frame = [id(running)], running.f_back
+        while frame is not None:
+            self._stack += id(frame), frame.f_lasti
+            frame = frame.f_back
+
+    def is_same(self, other: "ModuleCall") -> bool:
+        """Whether two attentions are computed in the same call."""
+        inputs, others = ([id(one) for one in call._inputs] for call in (self, other))
+        return self._stack == other._stack and inputs == others
+
+
 @dataclass(frozen=True)
 class Site:
     """The module that computes an attention.
@@ -60,7 +86,7 @@ class Site:
     name: str
     module: nn.Module
     seen: int = 0
-    place: tuple[int, Place] | None = None
+    place: tuple[ModuleCall, Place] | None = None
     caller: Caller | None = None
     examples: int | None = None
 
@@ -196,7 +222,7 @@ class CallNames:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[int, list[Place]]] = {}
+        self._places: dict[str, tuple[ModuleCall, list[Place]]] = {}
         self._known: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
 
     def name(self, site: Site, sizes: tuple[int, ...], *, own: bool = False) -> str:
@@ -211,7 +237,7 @@ class CallNames:
         if site.place is not None:
             call, here = site.place
             last, places = self._places.get(site.name, (call, []))
-            places = places if last == call else []
+            places = places if last.is_same(call) else []
             if here not in places:
                 places.append(here)
             self._places[site.name] = call, places
