@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
@@ -74,6 +75,19 @@ class Attention(nn.Module):
                 "set model.attention_dropout=0 (in Python, the attention's dropout), or choose pooling=soft"
             )
         self.record: Recorder | None = None
+
+    def unwrapped(self) -> "Attention":
+        """This attention; with a wrapper in place of its score, a copy that has the score in use.
+
+        A wrapper forwards attributes that it lacks. PEFT wraps every module called `score` of a classifier,
+        as some call their last layer so.
+        """
+        score: object = self.score
+        if isinstance(score, Score):
+            return self
+        found = copy(self)
+        found._modules = {**self._modules, "score": getattr(self.score.features, "__self__", None)}
+        return found
 
     def remember(
         self,

@@ -226,6 +226,35 @@ def test_a_mechanism_works_inside_a_wrapper() -> None:
     torch.testing.assert_close(model(tokens)[0], found)
 
 
+def test_a_score_works_inside_a_wrapper() -> None:
+    """PEFT wraps each module called `score` of a classifier."""
+    model = _llama().eval()
+    tokens = torch.randint(3, 60, (2, 6))
+    replace_attention(model, Mechanism(Additive))
+    expected = model(tokens)[0]
+    for layer in model.layers:
+        layer.self_attn.mechanism.score = _Adapter(layer.self_attn.mechanism.score)
+    with recording(model) as weights:
+        torch.testing.assert_close(model(tokens)[0], expected)
+    assert {name: one.shape for name, one in weights.items()} == {
+        f"layers.{layer}.self_attn": (2, 4, 6, 6) for layer in range(2)
+    }
+    adapters = [layer.self_attn.mechanism.score for layer in model.layers]
+    for adapter in adapters:
+        for parameter in adapter.trained.parameters():
+            nn.init.normal_(parameter)
+    found = model(tokens)[0]
+    assert (found - expected).abs().max() > 0.1
+    found.sum().backward()
+    assert all(one.grad is not None for adapter in adapters for one in adapter.trained.parameters())
+    for adapter in adapters:
+        adapter.enabled = False
+    torch.testing.assert_close(model(tokens)[0], expected)
+    model.layers[0].self_attn.mechanism = _Adapter(model.layers[0].self_attn.mechanism)
+    with pytest.raises(TypeError, match="mechanism of LlamaAttention is wrapped, and so is its score"):
+        model(tokens)
+
+
 def test_a_wrapper_that_hides_the_mechanism_is_no_reason_to_attend_without_it() -> None:
     model = _llama().eval()
     replace_attention(model, SAME)

@@ -79,7 +79,8 @@ class Session:
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
                 keep = partial(self._record_own, Site(_recorded_name(name, module), module))
-                heads = has_parameters_for_heads(module.score, module.normalizer, module.window)
+                score = module.unwrapped().score
+                heads = has_parameters_for_heads(score, module.normalizer, module.window)
                 self._recorders[name] = Recorder(keep, self.selection, hidden, heads)
                 yield module, self._recorders[name]
 
@@ -135,6 +136,8 @@ class Session:
             else:
                 places.append(frame.f_lasti)
             module = first_argument(frame)
+            if found is None and isinstance(module, Attention) and id(module) not in self._modules:
+                return None  # it stands for one of the model, see `Attention.unwrapped`
             if (
                 isinstance(module, nn.Module)
                 and id(module) in self._modules

@@ -136,14 +136,21 @@ def mechanism_in(module: nn.Module) -> Attention | None:
     Wrappers, such as PEFT's for `modules_to_save`, forward attributes that they lack to the module in use.
     """
     part = getattr(module, PART, None)
-    if part is None or isinstance(part, Attention):
-        return part
-    inner = getattr(getattr(part, "remember", None), "__self__", None)
+    if part is None:
+        return None
+    wrapped = not isinstance(part, Attention)
+    inner = getattr(getattr(part, "remember", None), "__self__", None) if wrapped else part
     if not isinstance(inner, Attention):
         raise TypeError(
             f"the {PART} of {type(module).__name__} is {kind_of(part)}, which hides the attention in it"
         )
-    return inner
+    found = inner.unwrapped()
+    if wrapped and found is not inner:
+        raise TypeError(
+            f"the {PART} of {type(module).__name__} is wrapped, and so is its score, which PEFT cannot load "
+            f"again: leave {PART!r} out of modules_to_save, as the score is saved already"
+        )
+    return found
 
 
 def visible_and_bias(mask: Tensor | None, bias: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
