@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from attention_lab.errors import LabError
+from attention_lab.interruption.folder_lock import lock_folder
 from attention_lab.runs.started import discard_new_folder, note_new_folders
 
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0")
@@ -68,6 +70,20 @@ def test_a_leaderboard_elsewhere_leaves_no_folder_of_its_own(command: Any, tmp_p
     assert made.status == 0, made.err
     assert (done.folder / "report.html").is_file()
     assert not (tmp_path / "report").exists()
+
+
+def test_a_folder_that_another_run_uses_is_kept(tmp_path: Path) -> None:
+    """The same command, started twice at once: the second one removed the log and options of the first."""
+    folder = tmp_path / "run"
+    note_new_folders(folder)
+    (folder / ".hydra").mkdir(parents=True)
+    files = [folder / "train.log", folder / ".hydra" / "overrides.yaml"]
+    for file in files:
+        file.touch()
+    with lock_folder(folder), pytest.raises(LabError, match="another run is using"), lock_folder(folder):
+        pass
+    discard_new_folder(folder)
+    assert all(file.exists() for file in files)
 
 
 def test_files_behind_a_link_are_not_removed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
 from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.runs.started import keep_new_folders
 
 
 @contextmanager
@@ -26,6 +27,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            keep_new_folders()
             raise LabError(
                 f"another run is using {short_path(folder)}: wait for it to finish, or stop it first"
             ) from None

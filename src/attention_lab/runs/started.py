@@ -21,6 +21,11 @@ def note_new_folders(folder: Path) -> None:
     _new[:] = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
 
 
+def keep_new_folders() -> None:
+    """Keep the folders that this command created: another run, started at the same time, uses them."""
+    _new.clear()
+
+
 def mark_started(folder: Path, *, first: bool = True) -> None:
     """Note that the run in this folder starts now: from here on, a failure is recorded there.
 
