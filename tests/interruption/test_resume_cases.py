@@ -116,6 +116,25 @@ def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
 
 
 @pytest.mark.long
+def test_a_sweep_that_is_completed_leaves_its_finished_jobs_alone(command, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    assert command("-m", *NW, "seed=1,2", folder=sweep).status == 0
+    first, second = (next(sweep.glob(f"*seed-{seed}")) / "metrics.json" for seed in (1, 2))
+    second.unlink()
+    before = first.read_bytes(), first.stat().st_mtime_ns
+    again = command("-m", *NW, "seed=1,2,3", "resume=auto", folder=sweep)
+    assert again.status == 0, again.err
+    assert again.err == ""
+    jobs = [line for line in again.out.splitlines() if "/3  seed=" in line]
+    assert len(jobs) == 3 and all("  mse 0." in line for line in jobs)
+    assert (first.read_bytes(), first.stat().st_mtime_ns) == before
+    assert second.is_file() and "already finished" not in again.out
+    refused = command("-m", *NW, "seed=1,2", "scoring=laplacian", "resume=auto", folder=sweep)
+    assert refused.status == 1 and "leave that option as it was" in refused.err
+    assert first.read_bytes() == before[0]
+
+
+@pytest.mark.long
 def test_a_damaged_checkpoint_falls_back_to_the_previous_one(command) -> None:
     done = command(*SEQ2SEQ)
     (done.folder / "metrics.json").unlink()

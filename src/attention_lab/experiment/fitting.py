@@ -11,16 +11,17 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.commandline.overrides import as_text, option_names
-from attention_lab.console_text import counted, printable
+from attention_lab.console_text import console_message, counted, printable
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
+from attention_lab.experiment.console import in_sweep
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.experiment.trainer.cost import Cost
 from attention_lab.experiment.trainer.sharding import FullyShardedStrategy
-from attention_lab.files.paths import is_inside
-from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, RECIPE
+from attention_lab.files.paths import is_inside, short_path
+from attention_lab.files.run_files import CHECKPOINTS, HEATMAPS, METRICS, RECIPE
 from attention_lab.files.writing import remove_partial_files
 from attention_lab.interruption import resume
 from attention_lab.loggers import run_loggers
@@ -65,7 +66,8 @@ class Start:
 
 def find_starting_point(plain: Config, folder: Path) -> Start:
     """The run's own last checkpoint if `resume=auto` finds one, otherwise the one given by `ckpt_path`."""
-    own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
+    again = plain["resume"] == resume.AUTO
+    own = resume.find_last_checkpoint(folder, expected=not in_sweep()) if again else None
     if own is not None:
         return Start(*own, resuming=True)
     path = one_checkpoint(plain["ckpt_path"])
@@ -73,7 +75,7 @@ def find_starting_point(plain: Config, folder: Path) -> Start:
 
 
 def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
-    """The metrics of the run in the folder if `resume=auto` finds it finished.
+    """The metrics of the run in the folder if `resume=auto` finds it finished; outside a sweep, it says so.
 
     Raises:
         LabError: the run in the folder has other options, or `resume` has another value.
@@ -84,7 +86,11 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
         return None
     if resume.has_finished(folder) or resume.has_checkpoint(folder):
         resume.check_same_options(folder, plain, option_names(HydraConfig.get().overrides.task))
-    return resume.finished_results(folder)
+    finished = resume.finished_results(folder)
+    if finished is not None and not in_sweep():
+        where = f"its results are in {short_path(folder / METRICS)}"
+        print(console_message("The run has already finished", where))
+    return finished
 
 
 def check_last_checkpoint(callbacks: Config) -> None:

@@ -145,17 +145,17 @@ def has_finished(folder: Path) -> bool:
 
 
 def finished_results(folder: Path) -> dict[str, float] | None:
-    """The results of a finished run, with a note on the console; None if it is not finished."""
-    file = folder / METRICS
-    if not has_finished(folder):
-        return None
-    results: dict[str, float] = read_metrics(file)
-    print(console_message("The run has already finished", f"its results are in {short_path(file)}"))
-    return results
+    """The results of a finished run; None if it is not finished."""
+    return read_metrics(folder / METRICS) if has_finished(folder) else None
 
 
-def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The last intact checkpoint and its content; None if there is none. Reports a damaged one it skips."""
+def find_last_checkpoint(folder: Path, *, expected: bool = True) -> tuple[Path, dict[str, Any]] | None:
+    """The last intact checkpoint and its content; None if there is none. Reports a damaged one it skips.
+
+    Args:
+        folder: the run's folder.
+        expected: whether to report that there is none; most jobs of a sweep have not started yet.
+    """
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
     damaged = []
@@ -170,7 +170,9 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         if damaged:
             _report(f"{damaged[0]} is damaged or truncated; resuming from {path.name} instead")
         return path, content
-    _report(f"{'no intact checkpoint' if damaged else 'no checkpoint yet'}; starting from the first step")
+    if damaged or expected:
+        found = "no intact checkpoint" if damaged else "no checkpoint yet"
+        _report(f"{found}; starting from the first step")
     return None
 
 
