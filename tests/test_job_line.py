@@ -64,13 +64,15 @@ def test_settings_that_fill_the_line_leave_no_room(monkeypatch: pytest.MonkeyPat
     assert terminal.getvalue() == f"{settings}  failed\n"
 
 
-def test_jobs_that_run_at_the_same_time_show_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_run_at_the_same_time_have_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    line = JobLine()
-    line.begin("1/2  seed=1", alone=False)
-    line.show("testing")
-    line.end("failed")
-    assert terminal.getvalue() == "1/2  seed=1  failed\n"
+    first, second = JobLine(), JobLine()
+    first.begin("1/2  seed=1", alone=False)
+    second.begin("2/2  seed=2", alone=False)
+    second.show("testing")
+    second.end("failed")
+    first.end("error 0.25  3.0 s")
+    assert terminal.getvalue() == "2/2  seed=2  failed\n1/2  seed=1  error 0.25  3.0 s\n"
 
 
 def test_a_file_gets_no_progress(capsys: pytest.CaptureFixture[str]) -> None:

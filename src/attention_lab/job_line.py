@@ -14,11 +14,12 @@ class JobLine:
     """A line of standard output that is unfinished while a job runs.
 
     On a terminal, progress stands after the job's settings until the result takes its place; elsewhere the
-    line has none.
+    line has none. Of jobs that run at the same time, each line is printed as a whole, when the job ends.
     """
 
     def __init__(self) -> None:
         self._settings = ""
+        self._unprinted = ""
         self._shows_progress = False
 
     def begin(self, settings: str, *, alone: bool = True) -> None:
@@ -26,11 +27,13 @@ class JobLine:
 
         Args:
             settings: printable text.
-            alone: whether no other job writes to the terminal at the same time.
+            alone: whether no other job runs at the same time.
         """
         self._settings = f"{settings}  "
+        self._unprinted = "" if alone else self._settings
         self._shows_progress = alone and sys.stdout.isatty() and cell_len(self._settings) < console_width()
-        print(self._settings, end="", flush=True)
+        if alone:
+            print(self._settings, end="", flush=True)
 
     def show(self, *progress: str) -> None:
         """Print progress in place of the last one: as many of its parts as there is room for."""
@@ -45,8 +48,9 @@ class JobLine:
 
     def end(self, result: str) -> None:
         """Print the result in place of the progress, and finish the line."""
-        print(f"\r{self._settings}{result}{_TO_END}" if self._shows_progress else result, flush=True)
-        self._shows_progress = False
+        begun = f"\r{self._settings}{result}{_TO_END}"
+        print(begun if self._shows_progress else f"{self._unprinted}{result}", flush=True)
+        self._unprinted, self._shows_progress = "", False
 
 
 JOB_LINE = JobLine()

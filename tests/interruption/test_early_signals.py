@@ -55,7 +55,13 @@ def test_ignored_signals_stay_ignored() -> None:
     assert signal.getsignal(signal.SIGTERM) is exit_at_once
 
 
-def test_a_launcher_ends_its_own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_launcher_ends_its_own_processes(signum: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After KeyboardInterrupt a traceback would follow; after SIGTERM its jobs would run on."""
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "launcher=joblib"])
     exit_on_signals()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(SystemExit) as end:
+        signal.raise_signal(signum)
+    assert end.value.code == 128 + signum
+    with pytest.raises(Stopped), raise_on_signals():  # a job in this process, as with one at once
+        signal.raise_signal(signum)

@@ -176,6 +176,34 @@ def test_a_process_ends_when_its_parent_has_ended(monkeypatch) -> None:
     signals.exit_with_parent()
 
 
+LAUNCHER = """
+import multiprocessing, os, time
+from attention_lab.interruption.signals import exit_with_parent
+
+def job():
+    exit_with_parent()
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+process = multiprocessing.get_context("fork").Process(target=job)
+process.start()
+process.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
+def test_a_job_of_joblib_ends_when_its_launcher_is_killed() -> None:
+    """It would wait for its next job for ever."""
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        job = int(launcher.stdout.readline())
+        launcher.kill()
+    end = time.monotonic() + 5
+    while lives(job) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not lives(job)
+
+
 def _below(process: int) -> list[int]:
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()

@@ -10,14 +10,18 @@ from typing import NoReturn
 def exit_on_signals() -> None:
     """Let Ctrl-C and SIGTERM end the program without a traceback; call this before any slow import.
 
-    The exit status is 128 + the signal's number. Signals that are ignored or handled already stay so, and so
-    do those of a sweep with a launcher, which ends the processes that it has started.
+    The exit status is 128 + the signal's number. Signals that are ignored or handled already stay so. In a
+    sweep with a launcher they raise SystemExit, at which joblib ends the processes that it has started.
     """
-    if any(text.startswith("launcher=") for text in sys.argv):
-        return
+    launched = any(text.startswith("launcher=") for text in sys.argv)
     for signum in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(signum) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(signum, exit_at_once)
+            signal.signal(signum, raise_exit if launched else exit_at_once)
+
+
+def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
+    """End the program with an exception."""
+    sys.exit(128 + signum)
 
 
 def exit_at_once(signum: int, _: FrameType | None) -> NoReturn:

@@ -1,6 +1,7 @@
 """Handle Ctrl-C, SIGTERM and SLURM's warning: stop training between batches, with the usual exit status."""
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from attention_lab.errors import Stopped
-from attention_lab.interruption.early_signals import exit_at_once
+from attention_lab.interruption.early_signals import exit_at_once, raise_exit
 
 OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
 """Environment variable of a process that was started by a job of a sweep, and must end with it."""
@@ -33,7 +34,7 @@ def _unclaimed_signals() -> list[signal.Signals]:
     wanted = [signal.SIGINT, signal.SIGTERM]
     if _IN_SLURM in os.environ:
         wanted.append(signal.SIGUSR1)  # `sbatch --signal=USR1@90`, before the job's time limit
-    unclaimed = (signal.SIG_DFL, signal.default_int_handler, exit_at_once, _stop)
+    unclaimed = (signal.SIG_DFL, signal.default_int_handler, exit_at_once, raise_exit, _stop)
     return [signum for signum in wanted if signal.getsignal(signum) in unclaimed]
 
 
@@ -150,13 +151,16 @@ def is_rank_zero() -> bool:
 
 
 def exit_with_parent() -> None:
-    """Make this process end when the process of the same run that started it ends (Linux only).
+    """Make this process end when the process of the same run or sweep that started it ends (Linux only).
 
-    Otherwise Lightning's other processes would wait for the first one, and a sweep's job would keep running.
+    Otherwise Lightning's other processes would wait for the first one, a sweep's job would keep running, and
+    joblib's would wait for ever for the next one.
     """
-    if sys.platform.startswith("linux") and (OWNED_BY_SWEEP in os.environ or not is_main_process()):
+    owned, by_joblib = OWNED_BY_SWEEP in os.environ, multiprocessing.parent_process() is not None
+    if sys.platform.startswith("linux") and (owned or by_joblib or not is_main_process()):
         end_with_parent = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if is_main_process() else signal.SIGKILL)
+        saves = owned and is_main_process()
+        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if saves else signal.SIGKILL)
     if is_orphan():  # the parent ended before the call above
         sys.exit(1)
 
