@@ -235,6 +235,7 @@ def test_a_storage_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> 
     [
         (["sweep.trials=0"], ["sweep.trials=0", "1 or more"]),
         (["sweep.study="], ["sweep.study is empty: give a name"]),
+        (["sweep.study=../x"], ["sweep.study=../x leads out of the folder of searches"]),
         (["sweep.space=nowhere"], ["sweep.space=nowhere is unknown", "seq2seq"]),
         (["sweep.storage=sqlite://"], ["sweep.storage=sqlite://", "study.db"]),
         (["sweep.storage=nosuch://x/y"], ["sweep.storage=nosuch://x/y"]),

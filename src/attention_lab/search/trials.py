@@ -45,6 +45,11 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
             raise LabError(f"sweep.{name}={value}: choose 1 or more")
     if config.sweep.study in (None, ""):
         raise LabError("sweep.study is empty: give a name, such as sweep.study=mine, or leave the option out")
+    if ".." in Path(str(config.sweep.study)).parts:
+        raise LabError(
+            f"sweep.study={config.sweep.study} leads out of the folder of searches: give a name without .., "
+            "or choose the folder with hydra.sweep.dir=..."
+        )
     folder = Path(config.hydra.sweep.dir)
     space = read_space(config, given, loader)
     url = storage_url(config.sweep.storage, folder)
