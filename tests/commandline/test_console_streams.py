@@ -190,3 +190,12 @@ def test_windows_is_told_of_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(SystemExit, match=r"^Error: Windows is not supported: run .* in WSL"):
         prepare()
+
+
+def test_a_current_folder_that_was_removed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "bash", sys.executable, str(TRAIN)],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "Error: the current folder no longer exists: change to another one\n"

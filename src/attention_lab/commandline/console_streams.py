@@ -29,7 +29,8 @@ def prepare() -> None:
     console cannot show are escaped.
 
     Raises:
-        SystemExit: this is Windows; or an argument or the name of the current folder is not UTF-8.
+        SystemExit: this is Windows; the current folder has been removed; or its name or an argument is not
+            UTF-8.
     """
     try:
         check_system()
@@ -46,7 +47,11 @@ def prepare() -> None:
     stdout = Output(1)
     sys.stdout = _opened_output("stdout", stdout, sys.stdout)
     sys.stderr = _opened_output("stderr", Output(2, above=stdout), sys.stderr)
-    for text in (*sys.argv, os.getcwd()):  # noqa: PTH109  # only the text is needed
+    try:
+        here = os.getcwd()  # noqa: PTH109  # only the text is needed
+    except FileNotFoundError:
+        sys.exit(console_message("Error", "the current folder no longer exists: change to another one"))
+    for text in (*sys.argv, here):
         if not is_utf8(text):
             shown = text.encode(errors="backslashreplace").decode()
             sys.exit(console_message("Error", f"{shown} is not UTF-8: choose another name"))
