@@ -165,7 +165,7 @@ def _check_line(done, part: str) -> None:
         ("inputs=[a", "inputs=[a: a ] is missing at the end; a value with spaces needs quotes"),
         ("inputs=[汉字]", """as in 'inputs=["汉字"]'"""),
         ("inputs=a=b", """as in 'inputs="a=b"'"""),
-        ("hydra.run.dir=/proc/foo", "cannot write in /proc"),
+        ("hydra.run.dir=/proc/foo", "cannot write in /proc: No such file or directory; choose"),
     ],
 )
 def test_arguments(arguments: str, message: str, command) -> None:

@@ -88,5 +88,7 @@ def check_writable(arguments: Sequence[str]) -> None:
         with suppress(FileNotFoundError):
             folder.stat()  # an error if its name is too long
         Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
-    except OSError:
-        raise LabError(f"cannot write in {existing}: choose another folder with hydra.run.dir=...") from None
+    except OSError as error:
+        raise LabError(
+            f"cannot write in {existing}: {error.strerror}; choose another folder with hydra.run.dir=..."
+        ) from None
