@@ -90,8 +90,14 @@ def test_a_full_disk(options: list[str], command, tmp_path: Path, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without the file, as when it is written
 
-    monkeypatch.setattr(utils, "_save_config", full)
+    def begun(_: object, name: str, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        (folder / name).touch()
+        full()
+
+    monkeypatch.setattr(utils, "_save_config", begun)
     done = command("model=nw", *options)
+    assert options or not done.folder.exists(), "a run that has not started leaves no folder"
     message = "Error: cannot write the run's folder: No space left on device; free some space and repeat "
     assert done.status == 1 and len(done.err.splitlines()) == 1 and done.err.startswith(message)
     monkeypatch.setattr(OmegaConf, "save", full)  # multirun.yaml of a sweep

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -58,18 +58,22 @@ def reason_of(error: Exception) -> str:
 
 
 @cache
-def shorten_reports() -> None:
-    """Let Hydra report its own errors in one line, too, where it catches them before `main` could."""
+def shorten_reports(clean_up: Callable[[], None]) -> None:
+    """Let Hydra report its own errors in one line, too, where it catches them before `main` could.
+
+    Args:
+        clean_up: what to do first if Hydra could not write the folder of a run, sweep or job.
+    """
     report = utils.run_and_report
 
     def run_and_report(func: Any) -> Any:
-        return report(errors_in_one_line()(_written_by_hydra()(func)))
+        return report(errors_in_one_line()(_written_by_hydra(clean_up)(func)))
 
     utils.run_and_report = run_and_report
 
 
 @contextmanager
-def _written_by_hydra() -> Iterator[None]:
+def _written_by_hydra(clean_up: Callable[[], None]) -> Iterator[None]:
     """Turn a failure to write the folder of a run, sweep or job, as on a full disk, into a LabError."""
     try:
         yield
@@ -77,4 +81,5 @@ def _written_by_hydra() -> Iterator[None]:
         failed = failed_write(error, "the run's folder")
         if failed is None or os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
+        clean_up()
         raise failed from None

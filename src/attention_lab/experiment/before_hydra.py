@@ -13,6 +13,7 @@ from attention_lab.commandline.home_folders import with_home_folders
 from attention_lab.commandline.overrides import with_test_files
 from attention_lab.experiment import CHOICES
 from attention_lab.interruption.resume_option import check_writable, expand_resume
+from attention_lab.runs.started import discard_unstarted
 
 
 def prepare_command_line() -> None:
@@ -27,7 +28,7 @@ def prepare_command_line() -> None:
         check_choices(arguments, conf)
     sys.argv[1:] = arguments
     offer_choices(CHOICES)
-    shorten_reports()
+    shorten_reports(discard_unstarted)
 
 
 def share_config_store() -> None:

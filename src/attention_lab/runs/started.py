@@ -43,6 +43,12 @@ def has_started(folder: Path) -> bool:
     return folder.absolute() in _started
 
 
+def discard_unstarted() -> None:
+    """Remove the new folder of a run if it could not start, for example because Hydra could not write it."""
+    if _new and not has_started(_new[0]):
+        discard_new_folder(_new[0])
+
+
 def discard_new_folder(folder: Path) -> None:
     """Remove the folder of a run that has not started, and its parents, if this command created them.
 
@@ -50,7 +56,7 @@ def discard_new_folder(folder: Path) -> None:
     """
     if folder.absolute() not in _new or any(path.is_symlink() for path in (folder, folder / _HYDRA)):
         return
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.glob("*")}  # none if the folder itself could not be made
     if not names <= {*_EARLY, _HYDRA}:
         return
     for path in (*(folder / _HYDRA).glob("*.yaml"), *(folder / name for name in names - {_HYDRA})):
