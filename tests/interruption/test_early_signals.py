@@ -55,10 +55,11 @@ def test_ignored_signals_stay_ignored() -> None:
     assert signal.getsignal(signal.SIGTERM) is exit_at_once
 
 
+@pytest.mark.parametrize("option", ["launcher=joblib", "sweep=optuna"])
 @pytest.mark.parametrize("signum", SIGNALS)
-def test_a_launcher_ends_its_own_processes(signum: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After KeyboardInterrupt a traceback would follow; after SIGTERM its jobs would run on."""
-    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "launcher=joblib"])
+def test_a_sweep_that_cleans_up(signum: signal.Signals, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise joblib's jobs would run on, and a search would wait two minutes for its trial."""
+    monkeypatch.setattr(sys, "argv", ["train.py", option, "-m"])
     exit_on_signals()
     with pytest.raises(SystemExit) as end:
         signal.raise_signal(signum)

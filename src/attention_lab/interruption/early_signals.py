@@ -11,12 +11,13 @@ def exit_on_signals() -> None:
     """Let Ctrl-C and SIGTERM end the program without a traceback; call this before any slow import.
 
     The exit status is 128 + the signal's number. Signals that are ignored or handled already stay so. In a
-    sweep with a launcher they raise SystemExit, at which joblib ends the processes that it has started.
+    search, or a sweep with a launcher, they raise SystemExit, at which the search hands its trial back, and
+    joblib ends the processes that it has started.
     """
-    launched = any(text.startswith("launcher=") for text in sys.argv)
+    cleans_up = any(text.startswith(("launcher=", "sweep=")) for text in sys.argv)
     for signum in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(signum) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(signum, raise_exit if launched else exit_at_once)
+            signal.signal(signum, raise_exit if cleans_up else exit_at_once)
 
 
 def raise_exit(signum: int, _: FrameType | None) -> NoReturn:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import InstantiationException
@@ -144,7 +145,7 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
 
 def _run_trial(space: Space, launcher: Launcher, study_options: dict[str, str], trial: Trial) -> Result:
     shown = printable(" ".join(f"{key}={short(value)}" for key, value in trial.params.items()), 1000)
-    JOB_LINE.begin(f"{trial.number}  {shown}")
+    JOB_LINE.begin(f"{trial.number}  {shown}", alone=isinstance(launcher, BasicLauncher))
     options = {**study_options, "trial": trial.number}
     overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]
     (job,) = launcher.launch([space.overrides(trial.params) + overrides], initial_job_idx=trial.number)
