@@ -12,6 +12,7 @@ from hydra.types import RunMode
 from attention_lab.errors import Stopped
 from attention_lab.interruption.exit_messages import exit_after_signal
 from attention_lab.interruption.resume import resume_command
+from attention_lab.interruption.signals import OWNED_BY_SWEEP
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,14 @@ def test_the_name_of_a_folder_does_not_control_the_console(
     err = capsys.readouterr().err
     assert err.startswith("Stopped by SIGTERM; resume with python train.py ") and err.count("\n") == 1
     assert "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b" in err
+
+
+def test_a_job_and_its_own_process_do_not_both_say_how_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(HydraConfig, "get", lambda: SimpleNamespace(mode=RunMode.RUN))
+    monkeypatch.setenv(OWNED_BY_SWEEP, "1")
+    with pytest.raises(SystemExit) as ended:
+        exit_after_signal(Stopped(signal.SIGTERM), tmp_path, training=True)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert capsys.readouterr().err == ""

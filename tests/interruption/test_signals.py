@@ -36,7 +36,7 @@ def test_a_stop_of_one_job_does_not_stop_the_next() -> None:
         assert deferred.signum is None
 
 
-@pytest.mark.parametrize("stage", ["report", "leaderboard"])
+@pytest.mark.parametrize("stage", ["report", "leaderboard", "test"])
 def test_a_stopped_report_leaves_no_folder(
     stage: str, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

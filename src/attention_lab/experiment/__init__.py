@@ -82,7 +82,7 @@ def _run(config: DictConfig) -> Any:
                 started.discard_new_folder(folder)  # unless it contains the report or leaderboard
             return result
     except Stopped as stopped:
-        if config.stage in ("report", "leaderboard", "predict", "export") and not in_sweep():
+        if config.stage != "fit" and not in_sweep():
             started.discard_new_folder(folder)  # unless it contains results
         exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:

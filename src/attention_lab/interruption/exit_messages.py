@@ -1,6 +1,7 @@
 """Messages for a run that ends because of a signal or because another of its processes died."""
 
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
         sys.exit(0)
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         JOB_LINE.end("stopped")
-    if training:
+    if training and signals.OWNED_BY_SWEEP not in os.environ:  # the job that started this process says it
         command = resume.resume_command(folder)
         if HydraConfig.get().runtime.choices.get("sweep"):
             command = "the command of the search, which runs this trial again"
