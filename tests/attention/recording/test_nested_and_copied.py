@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 from two_attentions import Both
 
-from attention_lab.attention import recording
+from attention_lab.attention import Attention, ScaledDot, recording
 
 
 def test_a_recording_around_another_misses_nothing() -> None:
@@ -236,3 +236,19 @@ def test_names_of_classes_that_end_in_softmax_or_dropout() -> None:
         with recording(alone) as weights:
             alone(x)
         assert {name: one.shape for name, one in weights.items()} == {"": (2, 1, 4, 4)}
+
+
+class MadeAnew(nn.Module):
+    """Makes its attention for each call, so that it is not a part of the model."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        attention = Attention(ScaledDot(8, 8))
+        return attention(x, attention.remember(x))  # type: ignore[no-any-return]
+
+
+def test_an_attention_that_is_not_part_of_the_model_belongs_to_the_module_that_calls_it() -> None:
+    model, x = nn.Sequential(MadeAnew(), MadeAnew()), torch.randn(2, 4, 8)
+    with recording(model) as weights:
+        model(x)
+    assert list(weights) == ["0", "1"]
+    torch.testing.assert_close(weights["0"][:, 0], (x @ x.mT / 8**0.5).softmax(-1))
