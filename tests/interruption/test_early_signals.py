@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -66,3 +67,25 @@ def test_a_sweep_that_cleans_up(signum: signal.Signals, option: str, monkeypatch
     assert end.value.code == 128 + signum
     with pytest.raises(Stopped), raise_on_signals():  # a job in this process, as with one at once
         signal.raise_signal(signum)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_finalizer_that_drops_the_exception_does_not_drop_the_signal(
+    signum: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search went on as if there had been no signal."""
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "sweep=optuna"])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signum)
+
+    def work() -> None:
+        Finalized()
+        time.sleep(5)
+
+    exit_on_signals()
+    with pytest.raises(SystemExit) as end:
+        work()
+    assert end.value.code == 128 + signum

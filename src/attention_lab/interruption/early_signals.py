@@ -3,8 +3,9 @@
 import os
 import signal
 import sys
+import threading
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def exit_on_signals() -> None:
@@ -21,7 +22,15 @@ def exit_on_signals() -> None:
 
 
 def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
-    """End the program with an exception."""
+    """End the program with an exception; if a finalizer drops it, the signal is sent again."""
+
+    def repeat(dropped: Any) -> None:
+        if isinstance(dropped.exc_value, SystemExit):
+            threading.Timer(0.1, os.kill, (os.getpid(), signum)).start()
+        else:
+            sys.__unraisablehook__(dropped)
+
+    sys.unraisablehook = repeat
     sys.exit(128 + signum)
 
 
