@@ -154,7 +154,7 @@ def exit_with_parent() -> None:
     """Make this process end when the process of the same run or sweep that started it ends (Linux only).
 
     Otherwise Lightning's other processes would wait for the first one, a sweep's job would keep running, and
-    joblib's would wait for ever for the next one.
+    joblib's processes would wait for another job for ever.
     """
     owned, by_joblib = OWNED_BY_SWEEP in os.environ, multiprocessing.parent_process() is not None
     if sys.platform.startswith("linux") and (owned or by_joblib or not is_main_process()):

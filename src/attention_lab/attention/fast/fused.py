@@ -94,9 +94,9 @@ def _kernel(
 def _faster_in_float32(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float
 ) -> bool:
-    """Whether a short sequence is to be computed in half precision, with a gradient, on the CPU.
+    """Whether this is a short sequence in half precision, with a gradient, on the CPU.
 
-    The backward pass of the CPU's flash kernel prepares each matrix product of each head anew, which takes
+    There the backward pass of the flash kernel prepares each matrix product of each head anew, which takes
     longer than the product.
     """
     if query.device.type != "cpu" or torch.compiler.is_compiling() or not torch.is_grad_enabled():
