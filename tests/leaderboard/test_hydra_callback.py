@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from scipy import stats
 
 from attention_lab.errors import LabError
+from attention_lab.files.run_files import METRICS
 from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 from attention_lab.leaderboard.plots import axes_panel
@@ -279,3 +280,18 @@ def test_a_job_whose_failure_cannot_be_recorded(tmp_path: Path, capsys: pytest.C
     job.return_value = LabError("wrong")
     LeaderboardCallback().on_job_end(config, job)
     assert "failed: cannot write " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("resume", "stage", "kept"), [("auto", "fit", True), ("auto", "test", False), (None, "fit", False)]
+)
+def test_only_a_repeated_sweep_keeps_the_results_of_its_jobs(
+    resume: str | None, stage: str, kept: bool, tmp_path: Path
+) -> None:
+    """A sweep of tests has no finished jobs: what it finds may be of another checkpoint."""
+    make_run(tmp_path, {RATE: 0.5})
+    runtime, launcher = {"output_dir": str(tmp_path)}, {"_target_": "hydra.BasicLauncher"}
+    hydra = {"mode": RunMode.MULTIRUN, "runtime": runtime, "job": {"num": 0}, "launcher": launcher}
+    config = OmegaConf.create({"hydra": hydra, "resume": resume, "stage": stage})
+    LeaderboardCallback().on_job_start(config, task_function=lambda config: None)
+    assert (tmp_path / METRICS).exists() == kept

@@ -104,7 +104,8 @@ def test_a_trial_starts_without_what_an_earlier_study_left(
     for name in left:
         (tmp_path / name).write_text("{}", encoding="utf-8")
     hydra = {"mode": mode, "job": {"num": 0}, "runtime": {"output_dir": str(tmp_path)}}
-    SearchJobs().on_job_start(OmegaConf.create({"hydra": hydra}), task_function=lambda config: None)
+    config = OmegaConf.create({"hydra": hydra, "resume": "auto", "stage": "fit"})
+    SearchJobs().on_job_start(config, task_function=lambda config: None)
     assert {path.name for path in tmp_path.iterdir()} == (set() if mode == RunMode.MULTIRUN else left)
     assert capsys.readouterr().out == ""
 

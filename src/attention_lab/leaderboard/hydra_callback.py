@@ -74,12 +74,13 @@ class LeaderboardCallback(Callback):
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
         """Announce a job of a sweep, and remove the results of an earlier job from its folder.
 
-        With `resume=auto`, results are kept: they are those of this job, which has finished.
+        A sweep that is resumed keeps them: they are those of this job, which has finished.
         """
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         folder = Path(config.hydra.runtime.output_dir)
-        for name in (ERROR, METRICS) if config.get("resume") is None else (ERROR,):
+        resumed = config.get("resume") is not None and config.get("stage") == "fit"
+        for name in (ERROR,) if resumed else (ERROR, METRICS):
             remove(folder / name)
         self.start = time.perf_counter()
         self.begin_line(config, folder)

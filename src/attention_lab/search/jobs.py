@@ -6,7 +6,7 @@ from typing import Any
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from attention_lab.files.run_files import PRUNED
+from attention_lab.files.run_files import METRICS, PRUNED
 from attention_lab.files.writing import remove
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 
@@ -21,7 +21,8 @@ class SearchJobs(LeaderboardCallback):
         """Remove the results, and the record of pruning, that an earlier study left in the folder."""
         super().on_job_start(config, task_function=task_function, **kwargs)
         if config.hydra.mode == RunMode.MULTIRUN:
-            remove(Path(config.hydra.runtime.output_dir) / PRUNED)
+            for name in (METRICS, PRUNED):
+                remove(Path(config.hydra.runtime.output_dir) / name)
 
     def begin_line(self, config: DictConfig, folder: Path) -> None:
         """Print nothing: the search itself begins the trial's line."""
