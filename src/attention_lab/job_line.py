@@ -48,9 +48,16 @@ class JobLine:
 
     def end(self, result: str) -> None:
         """Print the result in place of the progress, and finish the line."""
-        begun = f"\r{self._settings}{result}{_TO_END}"
-        print(begun if self._shows_progress else f"{self._unprinted}{result}", flush=True)
+        if self._shows_progress:
+            print(f"\r{self._settings}{result}{_TO_END}", flush=True)
+        else:
+            print(f"{self._unprinted}{result}", flush=True)
         self._unprinted, self._shows_progress = "", False
+
+
+def jobs_run_in_turn(launcher: str) -> bool:
+    """Whether a launcher of Hydra, given by the name of its class, runs one job after another."""
+    return launcher.rpartition(".")[2] == "BasicLauncher"
 
 
 JOB_LINE = JobLine()

@@ -154,7 +154,7 @@ def find_last_checkpoint(folder: Path, *, expected: bool = True) -> tuple[Path, 
 
     Args:
         folder: the run's folder.
-        expected: whether to report that there is none; most jobs of a sweep have not started yet.
+        expected: whether to report it if there is none, unlike in a sweep, where most jobs have yet to start.
     """
     from attention_lab.untrusted.checkpoints import read_checkpoint
 

@@ -20,7 +20,7 @@ from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.run_files import ERROR, METRICS
 from attention_lab.files.writing import remove
-from attention_lab.job_line import JOB_LINE
+from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
 from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.failures import describe_failures
 from attention_lab.leaderboard.settings import headlines
@@ -72,15 +72,11 @@ class LeaderboardCallback(Callback):
         print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Announce a job of a sweep, and remove the results of an earlier job from its folder.
-
-        A sweep that is resumed keeps them: they are those of this job, which has finished.
-        """
+        """Announce a job of a sweep, and remove what an earlier job left in its folder."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         folder = Path(config.hydra.runtime.output_dir)
-        resumed = config.get("resume") is not None and config.get("stage") == "fit"
-        for name in (ERROR,) if resumed else (ERROR, METRICS):
+        for name in self.outdated_files(config):
             remove(folder / name)
         self.start = time.perf_counter()
         self.begin_line(config, folder)
@@ -108,11 +104,19 @@ class LeaderboardCallback(Callback):
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
             self.end_line("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]))
 
+    def outdated_files(self, config: DictConfig) -> tuple[str, ...]:
+        """The files that an earlier job may have left, but not the results if a sweep is resumed.
+
+        Those are the results of this very job, which has finished.
+        """
+        resumed = config.get("resume") is not None and config.get("stage") == "fit"
+        return (ERROR,) if resumed else (ERROR, METRICS)
+
     def begin_line(self, config: DictConfig, folder: Path) -> None:
         """Print the number of a job and the options in which it differs from others."""
         count = f"/{self.total}" if self.total else ""
         label = printable(read_job(folder).label(self.swept), most=console_width())
-        in_turn = config.hydra.launcher._target_.endswith(".BasicLauncher")
+        in_turn = jobs_run_in_turn(config.hydra.launcher._target_)
         JOB_LINE.begin(f"{int(config.hydra.job.num) + 1}{count}  {label}", alone=in_turn)
 
     def end_line(self, result: str) -> None:

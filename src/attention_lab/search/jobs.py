@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from attention_lab.files.run_files import METRICS, PRUNED
-from attention_lab.files.writing import remove
+from attention_lab.files.run_files import ERROR, METRICS, PRUNED
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 
 
@@ -17,12 +15,9 @@ class SearchJobs(LeaderboardCallback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print nothing."""
 
-    def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Remove the results, and the record of pruning, that an earlier study left in the folder."""
-        super().on_job_start(config, task_function=task_function, **kwargs)
-        if config.hydra.mode == RunMode.MULTIRUN:
-            for name in (METRICS, PRUNED):
-                remove(Path(config.hydra.runtime.output_dir) / name)
+    def outdated_files(self, config: DictConfig) -> tuple[str, ...]:
+        """The results, failure and record of pruning that an earlier study may have left."""
+        return ERROR, METRICS, PRUNED
 
     def begin_line(self, config: DictConfig, folder: Path) -> None:
         """Print nothing: the search itself begins the trial's line."""

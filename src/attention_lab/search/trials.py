@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import InstantiationException
@@ -22,7 +21,7 @@ from attention_lab.console_text import console_message, counted, one_line, print
 from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.files.writing import write_atomically
-from attention_lab.job_line import JOB_LINE
+from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
 from attention_lab.runs.recorded_failures import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
@@ -145,7 +144,7 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
 
 def _run_trial(space: Space, launcher: Launcher, study_options: dict[str, str], trial: Trial) -> Result:
     shown = printable(" ".join(f"{key}={short(value)}" for key, value in trial.params.items()), 1000)
-    JOB_LINE.begin(f"{trial.number}  {shown}", alone=isinstance(launcher, BasicLauncher))
+    JOB_LINE.begin(f"{trial.number}  {shown}", alone=jobs_run_in_turn(type(launcher).__name__))
     options = {**study_options, "trial": trial.number}
     overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]
     (job,) = launcher.launch([space.overrides(trial.params) + overrides], initial_job_idx=trial.number)

@@ -66,29 +66,16 @@ def fused_attention(
         query, key, value = (x.flatten(0, -4) for x in (query, key, value))
         if mask is not None:
             mask = _merged(mask, leading)
-    attend = _in_float32 if _faster_in_float32(query, key, value, mask, dropout) else _kernel
-    context = attend(query, key, value, mask, dropout=dropout, causal=causal, scale=scale)
+    in_float32 = _faster_in_float32(query, key, value, mask, dropout)
+    context = (_in_float32 if in_float32 else F.scaled_dot_product_attention)(
+        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
+    )
     if rank > 4:
         context = context.reshape(*leading, *context.shape[-3:])
     if empty is not None:
         context = context.masked_fill(empty, 0.0)
     context = _lower(context, rank)
     return context if context.shape[-1] == value_size else context[..., :value_size]
-
-
-def _kernel(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    *,
-    dropout: float,
-    causal: bool,
-    scale: float,
-) -> Tensor:
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
-    )
 
 
 def _faster_in_float32(
@@ -110,11 +97,15 @@ def _faster_in_float32(
     return query.shape[-2] * key.shape[-2] * query.shape[-1] <= MOST_IN_FLOAT32
 
 
-def _in_float32(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Tensor:
-    if mask is not None and mask.is_floating_point():
-        mask = mask.float()
+def _in_float32(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None, **options: Any
+) -> Tensor:
+    """`F.scaled_dot_product_attention` in float32; the context has the type that autocast would give it."""
+    if attn_mask is not None and attn_mask.is_floating_point():
+        attn_mask = attn_mask.float()
+    inputs = query.float(), key.float(), value.float()
     with without_autocast(query):
-        context = _kernel(query.float(), key.float(), value.float(), mask, **options)
+        context = F.scaled_dot_product_attention(*inputs, attn_mask=attn_mask, **options)
     return context.to(product_dtype(value))
 
 
