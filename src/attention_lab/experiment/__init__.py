@@ -118,6 +118,7 @@ def choose_stage(config: DictConfig) -> Stage:
         LabError: there is no such stage, or the configuration cannot work.
     """
     from attention_lab.commandline.configuration_checks import check_combination, check_stage, check_theorem
+    from attention_lab.interruption import signals
 
     if config.stage not in STAGES:
         meant = meant_by("stage", str(config.stage))
@@ -145,10 +146,12 @@ def choose_stage(config: DictConfig) -> Stage:
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
         if not config.allow and not names_other_packages(OmegaConf.to_container(config)):
-            import_lightning()
+            with signals.held_back():
+                import_lightning()
     elif config.stage == "theorem":
         check_theorem(config)
-    stage: Stage = resolve_name(STAGES[config.stage])
+    with signals.held_back():
+        stage: Stage = resolve_name(STAGES[config.stage])
     return stage
 
 

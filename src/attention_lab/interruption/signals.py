@@ -58,6 +58,32 @@ def raise_on_signals() -> Iterator[None]:
         _raised.clear()
 
 
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Act on a signal only at the end of the block, unless it is repeated: for the imports of C++ libraries.
+
+    An exception raised inside the C++ code with which PyTorch sets itself up would abort the process.
+    """
+    handlers = {signum: signal.getsignal(signum) for signum in _unclaimed_signals()}
+    raising = {one: found for one, found in handlers.items() if found not in (signal.SIG_DFL, exit_at_once)}
+    received: dict[int, float] = {}
+
+    def record(signum: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - received.setdefault(signum, now) > SAME_SIGNAL_SECONDS:
+            exit_at_once(signum, frame)
+
+    for signum in raising:
+        signal.signal(signum, record)
+    try:
+        yield
+    finally:
+        for signum, handler in raising.items():
+            signal.signal(signum, handler)
+        if received:
+            signal.raise_signal(next(iter(received)))
+
+
 class DeferredSignals:
     """A context in which the first signal is only recorded, so that training can stop between two batches.
 
