@@ -165,14 +165,19 @@ def _check_line(done, part: str) -> None:
         ("inputs=[a", "inputs=[a: a ] is missing at the end; a value with spaces needs quotes"),
         ("inputs=[汉字]", """as in 'inputs=["汉字"]'"""),
         ("inputs=a=b", """as in 'inputs="a=b"'"""),
-        ("hydra.run.dir=/proc/foo", "cannot write in /proc: No such file or directory; choose"),
     ],
 )
 def test_arguments(arguments: str, message: str, command) -> None:
     """Wrong arguments are rejected before anything heavy is imported."""
-    folder = Path("/proc/foo") if "/proc" in arguments else None
-    given = [] if folder else arguments.split()
-    _check_line(command(*given, folder=folder), message)
+    _check_line(command(*arguments.split()), message)
+
+
+@pytest.mark.parametrize(
+    ("given", "option"), [([], "hydra.run.dir"), (["-m", "seed=1,2"], "hydra.sweep.dir")]
+)
+def test_a_folder_that_cannot_be_written(given: list[str], option: str, command) -> None:
+    reason = f"cannot write in /proc: No such file or directory; choose another folder with {option}=..."
+    _check_line(command(*given, folder=Path("/proc/foo")), reason)
 
 
 @pytest.mark.sampled(2, rest="long")

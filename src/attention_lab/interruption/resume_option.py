@@ -79,7 +79,7 @@ def _why_not_resumable(folder: Path) -> str:
 
 def check_writable(arguments: Sequence[str]) -> None:
     """Raise LabError if Hydra cannot create the run's folder; its own error is many lines long."""
-    if any(argument.startswith("--") for argument in arguments):
+    if any(argument.startswith("--") and argument != "--multirun" for argument in arguments):
         return  # options such as --help write nothing
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
@@ -89,6 +89,8 @@ def check_writable(arguments: Sequence[str]) -> None:
             folder.stat()  # an error if its name is too long
         Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
     except OSError as error:
+        sweeps = any(one in ("-m", "--multirun") or one.startswith("sweep=") for one in arguments)
+        option = "hydra.sweep.dir" if sweeps else "hydra.run.dir"
         raise LabError(
-            f"cannot write in {existing}: {error.strerror}; choose another folder with hydra.run.dir=..."
+            f"cannot write in {existing}: {error.strerror}; choose another folder with {option}=..."
         ) from None
