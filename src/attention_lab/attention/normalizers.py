@@ -187,11 +187,10 @@ class Sigmoid(_Tempered):
     ) -> Float[Tensor, "... Q K"]:
         """Weights from 0 to 1, each independent of the others."""
         _check_scores(scores)
-        outside = _outside(scores, mask)
-        count = (~outside).sum(-1, keepdim=True).clamp_min(1)
         working = torch.promote_types(scores.dtype, torch.float32)
-        logits = scores.masked_fill(outside, 0.0).to(working) / self.temperature - count.to(working).log()
-        return torch.sigmoid(logits).masked_fill(outside, 0.0).to(scores.dtype)
+        visible = _visible(scores, mask, self.temperature).to(working)
+        count = (visible.detach() != -torch.inf).sum(-1, keepdim=True, dtype=working).clamp_min(1)
+        return torch.sigmoid(visible - count.log()).to(scores.dtype)
 
 
 def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
