@@ -102,6 +102,18 @@ def test_nested_names_of_storages_are_not_hashed() -> None:
         check_pickle(content, {"0": 4})
 
 
+def test_a_storage_has_one_type() -> None:
+    """By the type that PyTorch read first, a view of all 16 bytes of a second type would have 256."""
+
+    def storage(kind: str, elements: int) -> bytes:
+        named = f"(X\x07\0\0\0storagectorch\n{kind}Storage\nX\x01\0\0\x000NK"
+        return named.encode() + bytes([elements]) + b"tQ"
+
+    check_pickle(b"\x80\x02" + storage("Byte", 16) * 2 + b".", {"0": 16})
+    with pytest.raises(ValueError, match="two types"):
+        check_pickle(b"\x80\x02" + storage("ComplexDouble", 1) + storage("Byte", 16) + b".", {"0": 16})
+
+
 def test_sizes_with_many_dimensions_are_not_multiplied() -> None:
     size = b"(\x8a\x08" + b"\xff" * 7 + b"\x7fq\x00" + b"h\x00" * 200_000 + b"tq\x01h\x01"
     with pytest.raises(pickle.UnpicklingError, match="a size"):

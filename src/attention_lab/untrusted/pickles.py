@@ -73,6 +73,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []  # stacks under a mark
         self.memo: dict[int, Any] = {}
+        self.kinds: dict[str, str] = {}  # of the storages so far, by the names of their records
         self.calls = 0
 
     def run(self, content: bytes) -> None:
@@ -151,6 +152,8 @@ class _Machine:
         size = BYTES[kind.name.removeprefix("torch.").removesuffix("Storage")]
         if self.records[key] != elements * size:
             raise ValueError(f"the record {key} has {self.records[key]} bytes, not {elements} times {size}")
+        if self.kinds.setdefault(key, kind.name) != kind.name:
+            raise ValueError(f"the record {key} is a storage of two types")
         self.stack.append(_Storage(elements))
 
 
