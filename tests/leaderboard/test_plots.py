@@ -109,6 +109,31 @@ def test_lines_over_numbers_are_in_order_and_logarithmic_over_a_factor_of_ten() 
         assert isinstance(panel, Lines) and len(panel.ticks) == shown
 
 
+@pytest.mark.parametrize("metric", ["test/accuracy", "test/mse"])
+def test_of_too_many_lines_or_bubbles_the_best_are_drawn(metric: str) -> None:
+    cells = [
+        setting({"dropout": number, "size": size}, {metric: (number * 7 % 200) / 200, "speed/s": 1.0})
+        for number in range(200)
+        for size in (1, 2)
+    ]
+    best = set(range(200)[-16:]) if metric == "test/accuracy" else set(range(16))
+    panel, note = axes_panel(cells, View("size", metric))
+    assert isinstance(panel, Lines) and [list(line.x) for line in panel.series] == [[1, 2]] * 16
+    assert {round(200 * float(line.y[0])) for line in panel.series} == best
+    names = [int(line.name) for line in panel.series]
+    assert names == sorted(names)  # in the order of the runs
+    assert note == "one run each; 368 more settings are in the table"
+    bubbles, note = axes_panel(cells, View("speed/s", metric))
+    assert isinstance(bubbles, Bubbles) and len(bubbles.series) == 120
+    assert note == "one run each; 280 more settings are in the table"
+
+
+def test_lines_without_a_value_are_left_out_first() -> None:
+    cells = [setting({"dropout": number, "size": 1}, {"y": NAN if number else 1.0}) for number in range(20)]
+    panel, _ = axes_panel(cells[::-1], View("size", "y"))
+    assert panel.series[-1].name == "0" and len(panel.series) == 16
+
+
 def test_categories_keep_their_order() -> None:
     cells = [setting({"scoring": name}, {"y": 1.0}, {"y": 2.0}) for name in ("z", "a", "m")]
     panel, note = axes_panel(cells, View("scoring", "y"))

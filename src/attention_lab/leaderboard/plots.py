@@ -1,12 +1,13 @@
 """Pictures of a comparison: settings in order, and one quantity against another."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Real
 
 from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.ranking import Block, Ranked
-from attention_lab.leaderboard.settings import Setting, bounds
+from attention_lab.leaderboard.settings import Setting, bounds, higher_is_better
 from attention_lab.leaderboard.tables import Section
 from attention_lab.leaderboard.view import View
 from attention_lab.text_tables import metric_name
@@ -23,6 +24,8 @@ VERDICTS: Mapping[str, str] = {
 COLOURS = ("#005EA2", "#569CD6", "#969CA4", "#C88200")
 """Colours of the verdicts."""
 _MOST = 40  # most rows of a panel; a picture has at most three times as many
+_MOST_BUBBLES = 3 * _MOST
+_MOST_LINES = 16  # as many names fit above one another at their ends
 _MOST_TICKS = 12
 _LONGEST = 34  # most characters of a row's name; longer ones would be cut off
 
@@ -92,7 +95,8 @@ def draw_axes(settings: Sequence[Setting], view: View, title: str, kind: Format 
 def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles, str]:
     """Lines if x is an option, bubbles if it is a metric; and the note above the plot.
 
-    The bubbles of a group are joined if settings also differ in other options, such as the length.
+    If there are too many to be named, only those with the best mean of y are drawn. The bubbles of a group
+    are joined if settings also differ in other options, such as the length.
     """
     x, y, group, size = view.x, view.y, view.group, view.size
     assert x is not None and y is not None
@@ -104,11 +108,15 @@ def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles
             str(value) for key, value in setting.options.items() if key == group or (not joined and key != x)
         ]
         lines.setdefault(" · ".join(named), []).append(setting)
+    lines = _best(lines, y, by_setting=bubbles)
+    left_out = len(settings) - sum(map(len, lines.values()))
+    settings = list(chain.from_iterable(lines.values()))
     counts = sorted({len(setting.values(y)) for setting in settings} - {0}) or [0]
     seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     note = f"mean and 95% interval over {seeds} seeds" if counts[-1] > 1 else "one run each"
+    more = f"; {left_out} more settings are in the table" if left_out else ""
     if not bubbles:
-        return _lines(lines, x, y), note
+        return _lines(lines, x, y), note + more
     if joined:
         note += (
             f"; beside each bubble: {' · '.join(_words(key) for key in settings[0].options if key != group)}"
@@ -126,7 +134,25 @@ def axes_panel(settings: Sequence[Setting], view: View) -> tuple[Lines | Bubbles
         )
         for name, line in lines.items()
     ]
-    return Bubbles(series, x_label=metric_name(x), y_label=metric_name(y)), note
+    return Bubbles(series, x_label=metric_name(x), y_label=metric_name(y)), note + more
+
+
+def _best(lines: Mapping[str, list[Setting]], y: str, *, by_setting: bool) -> dict[str, list[Setting]]:
+    """The lines or, `by_setting`, the bubbles with the best means of y, as many as can be named, in order."""
+    jobs = [job for line in lines.values() for setting in line for job in setting.jobs]
+    sign = -1 if higher_is_better(y, jobs) else 1
+
+    def rank(drawn: Sequence[Setting]) -> float:
+        """A sort key; infinite without a mean."""
+        return min((sign * mean for mean in _means(drawn, y) if not math.isnan(mean)), default=math.inf)
+
+    if by_setting:
+        ranked = sorted(chain.from_iterable(lines.values()), key=lambda setting: rank([setting]))
+        kept = {id(setting) for setting in ranked[:_MOST_BUBBLES]}
+        found = {name: [one for one in line if id(one) in kept] for name, line in lines.items()}
+        return {name: line for name, line in found.items() if line}
+    names = set(sorted(lines, key=lambda name: rank(lines[name]))[:_MOST_LINES])
+    return {name: line for name, line in lines.items() if name in names}
 
 
 def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:

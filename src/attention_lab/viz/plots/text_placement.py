@@ -23,6 +23,7 @@ _NAME = 0.062  # height of a name at the end of a line, as a fraction of the axe
 _LONGEST = 190  # most points of a name
 _ROWS = 4  # most rows of a legend
 _BOLD = 1.15  # how much wider bold letters are
+_Numbers = npt.NDArray[np.float64]
 
 
 class End(NamedTuple):
@@ -137,7 +138,8 @@ def move_to_ends(axes: "Axes", named: "Sequence[tuple[End, Annotation]]") -> Non
     for (end, name), place, moves in zip(named, places, early, strict=True):
         if not moves:
             continue
-        found = _nearest_place(_Wanted(place, name.get_window_extent(), (8.0, 12.0)), taken, paper, point)
+        wanted = _Wanted(place, name.get_window_extent(), (8.0, 12.0))
+        found = _nearest_place(wanted, _extents(taken), paper, point)
         if found.covered < 1e-6:
             taken.append(found.box.padded(2.5 * point, 0.5 * point))
             axes.annotate(
@@ -159,9 +161,9 @@ def move_to_ends(axes: "Axes", named: "Sequence[tuple[End, Annotation]]") -> Non
         axes.plot(xs, ys, color=end.colour, linewidth=0.7, alpha=0.55, zorder=1.2)
 
 
-def _traced(axes: "Axes") -> "list[npt.NDArray[np.float64]]":
+def _traced(axes: "Axes") -> list[_Numbers]:
     """Closely spaced points along all lines of the axes, in pixels."""
-    found: list[npt.NDArray[np.float64]] = []
+    found: list[_Numbers] = []
     for line in axes.lines:
         corners = line.get_transform().transform(line.get_xydata())
         corners = corners[np.isfinite(corners).all(1)]
@@ -194,10 +196,8 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
 
     point = axes.figure.dpi / 72
     centres = [axes.transData.transform((one.x, one.y)) for one in bubbles]
-    taken = [
-        Bbox([centre - one.radius * point, centre + one.radius * point])
-        for centre, one in zip(centres, bubbles, strict=True)
-    ]
+    radii = [one.radius * point for one in bubbles]
+    taken = [Bbox([at - radius, at + radius]) for at, radius in zip(centres, radii, strict=True)]
     taken += [Bbox([at - point, at + point]) for at in _traced(axes)]
     names: list[Annotation] = [
         axes.annotate(
@@ -216,14 +216,15 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
         _Wanted(centre, name.get_window_extent(), [one.radius + away for away in (5, 12, 22, 34)])
         for centre, name, one in zip(centres, names, bubbles, strict=True)
     ]
-    for name, place in zip(names, _arranged(wanted, taken, axes.get_window_extent(), point), strict=True):
+    places = _arranged(wanted, _extents(taken), axes.get_window_extent(), point)
+    for name, place in zip(names, places, strict=True):
         name.set(position=(place.across, place.up), ha=place.ha, va=place.va)
 
 
 class _Wanted(NamedTuple):
     """A text to place beside a point: position and size in pixels, and possible distances in points."""
 
-    at: npt.NDArray[np.float64]
+    at: _Numbers
     size: "Bbox"
     distances: Sequence[float]
 
@@ -242,27 +243,24 @@ class _Place(NamedTuple):
 _SHIFTS = {"left": 0.0, "center": -0.5, "right": -1.0, "bottom": 0.0, "top": -1.0}
 
 
-def _arranged(
-    wanted: Sequence[_Wanted], taken: "Sequence[Bbox]", paper: "Bbox", point: float
-) -> list[_Place]:
+def _arranged(wanted: Sequence[_Wanted], taken: _Numbers, paper: "Bbox", point: float) -> list[_Place]:
     """Place texts greedily in several orders, and return the result that covers least, then is nearest."""
     numbers = range(len(wanted))
     across = sorted(numbers, key=lambda number: float(wanted[number].at[0]))
-    orders = [list(numbers), list(reversed(numbers)), across, across[::-1]]
     tried = []
-    for order in orders:
-        boxes = list(taken)
+    for order in (numbers, numbers[::-1], across, across[::-1]):
+        boxes = np.concatenate([taken, np.empty((len(wanted), 4))])
         places: dict[int, _Place] = {}
-        for number in order:
-            places[number] = _nearest_place(wanted[number], boxes, paper, point)
-            boxes.append(places[number].box.padded(2.5 * point, 0.5 * point))
+        for count, number in enumerate(order, start=len(taken)):
+            places[number] = _nearest_place(wanted[number], boxes[:count], paper, point)
+            boxes[count] = places[number].box.padded(2.5 * point, 0.5 * point).extents
         away = sum(abs(one.across) + abs(one.up) for one in places.values())
         tried.append((sum(one.covered for one in places.values()), away, [places[n] for n in numbers]))
     return min(tried, key=lambda one: one[:2])[2]
 
 
-def _nearest_place(wanted: _Wanted, taken: "Sequence[Bbox]", paper: "Bbox", point: float) -> _Place:
-    """The nearest place where a text covers nothing, else the one where it covers least."""
+def _nearest_place(wanted: _Wanted, taken: _Numbers, paper: "Bbox", point: float) -> _Place:
+    """The nearest place where a text covers nothing of `taken` [N, 4], else the one where it covers least."""
     from matplotlib.transforms import Bbox
 
     size, best = wanted.size, None
@@ -270,8 +268,8 @@ def _nearest_place(wanted: _Wanted, taken: "Sequence[Bbox]", paper: "Bbox", poin
         left = wanted.at[0] + across * point + _SHIFTS[ha] * size.width
         low = wanted.at[1] + up * point + _SHIFTS[va] * size.height
         box = Bbox.from_bounds(left, low, size.width, size.height)
-        outside = size.width * size.height - _common(box, paper)
-        place = _Place(across, up, ha, va, box, outside + sum(_common(box, other) for other in taken))
+        outside = size.width * size.height - _common(box, _extents([paper]))
+        place = _Place(across, up, ha, va, box, outside + _common(box, taken))
         if place.covered < 1e-6:
             return place
         best = place if best is None or place.covered < best.covered - 1e-6 else best
@@ -290,8 +288,12 @@ def _around(away: float) -> list[tuple[float, float, str, str]]:
     ]
 
 
-def _common(one: "Bbox", other: "Bbox") -> float:
-    """The area that two boxes share."""
-    across = min(one.x1, other.x1) - max(one.x0, other.x0)
-    up = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return float(max(0.0, across) * max(0.0, up))
+def _extents(boxes: "Sequence[Bbox]") -> _Numbers:
+    """The left, lower, right and upper ends of boxes, [N, 4]."""
+    return np.array([box.extents for box in boxes], np.float64).reshape(-1, 4)
+
+
+def _common(box: "Bbox", others: _Numbers) -> float:
+    """The area that a box shares with others [N, 4], in total."""
+    sides = np.minimum(box.max, others[:, 2:]) - np.maximum(box.min, others[:, :2])
+    return float(sides.clip(min=0).prod(1).sum())
