@@ -181,3 +181,32 @@ def test_a_saved_view_names_its_runs_its_input_and_their_outputs(
     whole = f"{runs} · example 1 · decoder · head 1 · step 7"
     assert whole.startswith(title.rstrip("…")) and len(title) > len(runs)
     assert below == text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("view", ["map", "lines"])
+@pytest.mark.parametrize("side", ["all", "b"])
+def test_the_longer_output_of_run_b_is_shown_to_its_end(
+    compared: Callable[..., str], view: str, side: str
+) -> None:
+    assert {"x", "y", "z"} <= set(_texts(compared(SWEEP[0], SWEEP[2], view=view, side=side)))
+
+
+@pytest.mark.long
+def test_the_readout_tells_the_labels_of_two_runs_apart(
+    compared: Callable[..., str], browser: Browser
+) -> None:
+    """Their outputs differ from the second query on, and run B's is longer."""
+    facts = """[...document.querySelectorAll('.al-readout .al-fact')].map(
+      (fact) => [...fact.children].map((part) => part.textContent))"""
+    said = {}
+    for query in (0, 1, 3):
+        compared(SWEEP[0], SWEEP[2], query=str(query), key="0")
+        said[query] = dict(browser.run(facts))
+    assert (said[0]["query"], said[0]["key"]) == ("a (1)", "k (1)")
+    assert (said[1]["A query"], said[1]["B query"], said[1]["key"]) == ("b (2)", "x (2)", "k (1)")
+    assert (said[3]["query"], said[3]["B weight"]) == ("z (4)", "0.5000")
+    for key in ("ArrowUp", "ArrowDown"):
+        pressed = f"new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})"
+        browser.run(f"document.querySelector('.al-over').dispatchEvent({pressed})")
+    assert dict(browser.run(facts)) == said[3]

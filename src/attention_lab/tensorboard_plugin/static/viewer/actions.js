@@ -8,7 +8,7 @@ export function actionsOf(viewer) {
   };
   const cell = (part, size, by) => {
     if (!viewer.scene) return;
-    const most = viewer.scene.panels[0].record[size] - 1;
+    const most = viewer.scene.size[size] - 1;
     viewer.hovered = null;
     viewer.choose({ [part]: Math.max(0, Math.min(most, viewer.state[part] + by)) });
   };

@@ -199,13 +199,13 @@ export class Controls {
    * @param {string} tile
    */
   updateLong(scene, tile) {
-    const record = scene?.panels[0].record;
-    const shown = record && ["map", "lines"].includes(scene.view);
-    this.long.hidden = !shown || !record.isLong;
+    const shown = scene && ["map", "lines"].includes(scene.view);
+    this.long.hidden = !shown || !scene.panels.some(({ record }) => record.isLong);
     if (this.long.hidden) return;
     const { rows, columns } = scene.part;
     const side = ([from, to]) => `${(from + 1).toLocaleString("en")}–${to.toLocaleString("en")}`;
-    const part = rows[1] - rows[0] < record.queries || columns[1] - columns[0] < record.keys;
+    const { queries, keys } = scene.size;
+    const part = rows[1] - rows[0] < queries || columns[1] - columns[0] < keys;
     this.shown.textContent = part ? `queries ${side(rows)} · keys ${side(columns)}` : "all queries and keys";
     this.tile.update(
       [

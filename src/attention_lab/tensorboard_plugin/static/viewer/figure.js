@@ -133,14 +133,14 @@ export class Figure {
 
   /** Whether the input is long enough to zoom and move. */
   #isLong() {
-    return Boolean(this.scene?.panels[0].record?.isLong);
+    return Boolean(this.scene?.panels.some(({ record }) => record.isLong));
   }
 
   #isPart() {
     if (!this.scene) return false;
     const { rows, columns } = this.scene.part;
-    const { record } = this.scene.panels[0];
-    return rows[1] - rows[0] < record.queries || columns[1] - columns[0] < record.keys;
+    const { queries, keys } = this.scene.size;
+    return rows[1] - rows[0] < queries || columns[1] - columns[0] < keys;
   }
 
   /** Move the visible part by dragging. */

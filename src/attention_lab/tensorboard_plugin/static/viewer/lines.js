@@ -31,7 +31,7 @@ export function arrange(scene, panel, box) {
   const pitch = Math.min(TALLEST, (box.height - CAPTION - 12) / most);
   const side = ([from, to], label) => {
     let room = 20;
-    for (let at = from; at < to && room < 150; at += 1) room = Math.max(room, widthOf(token(label(at)), SIZE));
+    for (let at = from; at < to && room < 150; at += 1) room = Math.max(room, widthOf(token(label(at)), SIZE, 600));
     return Math.min(room, 150, box.width / 4);
   };
   const pictures = [
@@ -111,14 +111,13 @@ export function mark(pen, scene, part, { query, key }) {
   else if (query >= part.part.rows[0] && query < part.part.rows[1]) {
     tag(
       pen,
-      part,
-      { label: record.query(query), x: part.left - 14, y: queryAt(part, query), align: "right" },
+      { label: record.query(query), room: part.queryRoom, x: part.left - 14, y: queryAt(part, query), align: "right" },
       theme,
     );
   }
   if (part.pictures[1]?.[key]) frame(part.right + 14, keyAt(part, key));
   else if (key >= part.part.columns[0] && key < part.part.columns[1]) {
-    tag(pen, part, { label: record.key(key), x: part.right + 14, y: keyAt(part, key), align: "left" }, theme);
+    tag(pen, { label: record.key(key), room: part.keyRoom, x: part.right + 14, y: keyAt(part, key), align: "left" }, theme);
   }
 }
 
@@ -194,8 +193,8 @@ function labels(pen, part, theme) {
   }
 }
 
-function tag(pen, part, { label, x, y, align }, theme) {
-  const text = fitted((one) => widthOf(one, SIZE, 600), label, 170);
+function tag(pen, { label, room, x, y, align }, theme) {
+  const text = fitted((one) => widthOf(one, SIZE, 600), label, room);
   const width = widthOf(text, SIZE, 600);
   pen.rect(align === "right" ? x - width - 5 : x - 5, y - 9, width + 10, 18, {
     fill: theme.tag,

@@ -161,7 +161,7 @@ export function draw(pen, scene, part) {
   pen.text("key", x + grid.width / 2, y + grid.height + part.below - AXIS / 2 + 2, axis);
 }
 
-/** Draw the cursor: its row, its column, and both labels unabridged. */
+/** Draw the cursor: its row, its column, and both labels. */
 export function mark(pen, scene, part, { query, key }) {
   const { grid, x, y, panel } = part;
   const { theme } = scene;
@@ -265,13 +265,12 @@ function keyLabel(pen, part, key, theme, room) {
   else pen.text(text, centreOf(part, key), top + SIZE / 2, { ...style, align: "center" });
 }
 
+/** A chosen label in bold, which may take the room of its axis's name, too, but nothing beyond the panel. */
+const tagText = (label, room) => fitted((one) => widthOf(one, SIZE, 600), label, room + AXIS - 6);
+
 function queryTag(pen, part, query, theme) {
   if (part.queryPicture?.[query]) return; // it is marked in the picture
-  const text = fitted(
-    (label) => widthOf(label, SIZE, 600),
-    part.panel.record.query(query),
-    MOST_ROOM + AXIS - 6,
-  );
+  const text = tagText(part.panel.record.query(query), part.queryRoom);
   const [width, middle] = [widthOf(text, SIZE, 600), middleOf(part, query)];
   pen.rect(part.x - SPACE - width - 5, middle - 9, width + 9, 18, {
     fill: theme.tag,
@@ -283,7 +282,7 @@ function queryTag(pen, part, query, theme) {
 
 function keyTag(pen, part, key, theme) {
   if (part.keyPicture?.[key]) return;
-  const text = fitted((label) => widthOf(label, SIZE, 600), part.panel.record.key(key), MOST_ROOM + AXIS - 6);
+  const text = tagText(part.panel.record.key(key), part.keyRoom);
   const [width, centre, top] = [
     widthOf(text, SIZE, 600),
     centreOf(part, key),

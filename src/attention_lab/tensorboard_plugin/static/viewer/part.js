@@ -3,11 +3,11 @@
 const LEAST = 4; // rows or columns in a link
 const CLOSEST = 6; // rows or columns that one can zoom in to
 
-/** The visible rows and columns of a record, each as from and to, limited to its size. */
-export const partOf = (record, state) => ({
-  rows: range(state.rows, record.queries),
-  columns: range(state.columns, record.keys),
-});
+/** The most queries and keys of the panels, and those of them that are visible: rows and columns, each as from and to. */
+export function partOf(panels, state) {
+  const [queries, keys] = ["queries", "keys"].map((side) => Math.max(...panels.map(({ record }) => record[side])));
+  return { size: { queries, keys }, part: { rows: range(state.rows, queries), columns: range(state.columns, keys) } };
+}
 
 function range(text, size) {
   const [from, to] = text ? text.split("-").map(Number) : [0, size];
@@ -22,28 +22,26 @@ function rangeText(start, count, size) {
 }
 
 /** The state's rows and columns after zooming by a factor around a cell; by default around the chosen one, or the middle. */
-export function zoomed({ part, panels }, factor, cell, chosen) {
+export function zoomed({ part, size: { queries, keys } }, factor, cell, chosen) {
   const side = ([from, to], size, at) => {
     const about = at >= 0 ? at : (from + to) / 2;
     const count = Math.max(CLOSEST, Math.min(size, Math.round((to - from) * factor)));
     const start = Math.round(about - (count * (about - from)) / (to - from));
     return rangeText(at >= 0 && !cell ? Math.round(at - count / 2) : start, count, size);
   };
-  const { queries, keys } = panels[0].record;
   const { query, key } = cell ?? chosen;
   return { rows: side(part.rows, queries, query), columns: side(part.columns, keys, key) };
 }
 
 /** The state's rows and columns after moving by some rows and columns. */
-export function moved({ part, panels }, rows, columns) {
+export function moved({ part, size: { queries, keys } }, rows, columns) {
   const side = ([from, to], size, by) => rangeText(from + by, to - from, size);
-  const { queries, keys } = panels[0].record;
   return { rows: side(part.rows, queries, rows), columns: side(part.columns, keys, columns) };
 }
 
 /** The state's rows or columns that bring a query or a key into view; nothing if it is. */
-export function broughtIntoView({ part, panels }, side, at) {
-  const [name, size] = side === "query" ? ["rows", panels[0].record.queries] : ["columns", panels[0].record.keys];
+export function broughtIntoView({ part, size: { queries, keys } }, side, at) {
+  const [name, size] = side === "query" ? ["rows", queries] : ["columns", keys];
   const [from, to] = part[name];
   if (at >= from && at < to) return {};
   return { [name]: rangeText(Math.round(at - (to - from) / 2), to - from, size) };

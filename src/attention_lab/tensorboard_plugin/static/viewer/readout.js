@@ -31,12 +31,18 @@ export class Readout {
           make("b", { textContent: value }),
         ),
       );
-    const [{ record }] = panels;
     this.element.toggleAttribute("data-panels", panels.length > 1); // room for both lines, so that nothing below moves
     const label = (text, at) => `${token(visible(text, 60))} (${at + 1})`;
-    const has = { query: query >= 0 && query < record.queries, key: key >= 0 && key < record.keys };
-    if (has.query) say("query", label(record.query(query), query), "query");
-    if (has.key) say("key", label(record.key(key), key), "key");
+    const pair = panels.filter(({ difference }) => !difference);
+    /** Say what the queries or keys are called; once, unless two runs differ. */
+    const named = (side, count, at) => {
+      const those = (pair.length ? pair : panels).filter(({ record }) => at >= 0 && at < record[count]);
+      const labels = those.map(({ record }) => label(record[side](at), at));
+      if (new Set(labels).size < 2) labels.slice(0, 1).forEach((one) => say(side, one, side));
+      else labels.forEach((one, number) => say(`${those[number].name} ${side}`, one, side));
+      return labels.length > 0;
+    };
+    const has = { query: named("query", "queries", query), key: named("key", "keys", key) };
     if (panels.length > 1 && (has.query || has.key)) parts.push(make("span.al-break"));
     for (const { record: one, head, name, difference } of panels) {
       const before = panels.length > 1 ? `${name} ` : "";

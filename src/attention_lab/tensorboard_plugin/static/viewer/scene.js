@@ -121,7 +121,7 @@ export function buildScene(loaded, state, page) {
     query: state.query,
     threshold: state.threshold,
     mean: state.tile === "mean",
-    part: partOf(first, state),
+    ...partOf(panels, state),
   };
   const said = [...new Set([...problems, ...notes])].join(" · ");
   return { scene, scales, tiles, views, problem: said, quiet: !problems.length };
