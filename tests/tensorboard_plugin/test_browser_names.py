@@ -8,7 +8,7 @@ import pytest
 from chromium import NEEDS_CHROMIUM, Browser
 
 import attention_lab
-from attention_lab.report.html_file import Heading, Result, Run, make_page
+from attention_lab.report.html_file import Comparison, Heading, Result, Run, Table, make_page
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 
 pytestmark = NEEDS_CHROMIUM
@@ -60,3 +60,25 @@ def test_such_names_can_be_shown_in_a_notebook(browser: Browser, tmp_path: Path)
     assert sorted(browser.run(runs)) == sorted(NAMES)
     assert browser.run("document.querySelectorAll('.al-module').length") == len(NAMES)
     assert not browser.complaints()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_long_names_of_runs_do_not_cover_their_options(browser: Browser, tmp_path: Path, width: int) -> None:
+    long = "data=reverse scoring={} trainer.max_epochs=3 trainer.limit_train_batches=8 model.hidden_size=512"
+    results = [Result("test/error_rate", "error rate", "0.5000", "0.4000 to 0.6000", "headline")]
+    settings = ["additive", "dot"]
+    runs = [Run(long.format(one), {"seed": one, "data": one}, results) for one in settings]
+    table = Table("", [], ["window", "n"], [[long.format(one), "1"] for one in settings], 1, [0], "")
+    page = make_page(Heading("title"), runs, Comparison([table], [], []))
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.runs td') !== null")
+    apart = """[...document.querySelectorAll('.runs tbody tr, .settings tbody tr')].map((row) => {
+      const name = document.createRange();
+      name.selectNodeContents(row.cells[0]);
+      return row.cells[1].getBoundingClientRect().left - name.getBoundingClientRect().right;
+    })"""
+    found = browser.run(apart)
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert len(found) == 4 and min(found) >= 0

@@ -2,6 +2,7 @@
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
+import { long } from "./words.js";
 
 /** @returns {HTMLElement[]} the content of the comparison's section */
 export function comparison(found) {
@@ -40,7 +41,7 @@ function oneTable({ name, summaries, header, rows, numbers_from: first, below, b
     at + 1 === below ? [visible(header[at], 200), make("span.quiet", { textContent: visible(header[below], 200) })] : columnName(header[at]);
   const names = places.map((at) => make(at < first ? "th" : "th.value", {}, ...named(at)));
   const cell = (row, at) =>
-    at < first ? make("td", { textContent: visible(row[at], 200) }) : numberCell(row[at], at + 1 === below ? row[below] : undefined);
+    at < first ? make("td", {}, long(row[at])) : numberCell(row[at], at + 1 === below ? row[below] : undefined);
   const top = make("thead", {}, make("tr", {}, ...names));
   const body = rows.map((row, at) => make(best.includes(at) ? "tr.best" : "tr", {}, ...places.map((place) => cell(row, place))));
   const how = make("details", {}, make("summary", { textContent: "How to read this" }), make("p.quiet", { textContent: note }));

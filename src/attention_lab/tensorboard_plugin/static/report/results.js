@@ -2,7 +2,7 @@
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
-import { breakable, colours, shortNames } from "./words.js";
+import { breakable, colours, long, shortNames } from "./words.js";
 
 const CARDS = 4;
 const TOLD = 6; // most options in a row
@@ -86,8 +86,8 @@ function table(runs, metrics) {
     make(
       "tr",
       {},
-      make(`th.run-${looks[at].hue % 6}`, { scope: "row", textContent: visible(names[at], 100), title: visible(run.name) }),
-      ...told.map((option) => make("td", { textContent: visible(run.config.get(option) ?? "–", 60) })),
+      make(`th.run-${looks[at].hue % 6}`, { scope: "row", title: visible(run.name) }, long(names[at], 100)),
+      ...told.map((option) => make("td", {}, long(run.config.get(option) ?? "–", 60))),
       ...metrics.map((metric) => {
         const { value, interval } = resultOf(run, metric);
         return make("td.value", {}, make("span", { textContent: value }), make("span.quiet", { textContent: interval }));

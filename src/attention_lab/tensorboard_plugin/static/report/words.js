@@ -9,6 +9,9 @@ export function breakable(name, longest = 200) {
   return parts.flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
 }
 
+/** A name in a table whose other cells stay on one line: on one line, too, unless it is very long. */
+export const long = (name, longest = 200) => make("span.long", {}, ...breakable(name, longest));
+
 /** The readable name of a metric. */
 export const spelled = (name) => name.replaceAll("_", " ");
 

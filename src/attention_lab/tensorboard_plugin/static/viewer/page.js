@@ -19,17 +19,23 @@ export function pageSource(page) {
   };
 }
 
-/** Light or dark like the system, until the reader chooses otherwise. */
+/** Light or dark like the system, until the reader chooses otherwise; always light on paper. */
 export function followSystem(first = null) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const watchers = [];
   let chosen = first;
-  const dark = () => chosen ?? system.matches;
+  let printing = false;
+  const dark = () => !printing && (chosen ?? system.matches);
   const tell = () => {
     document.documentElement.dataset.theme = dark() ? "dark" : "light";
     watchers.forEach((watcher) => watcher());
   };
   system.addEventListener("change", tell);
+  for (const event of ["beforeprint", "afterprint"])
+    addEventListener(event, () => {
+      printing = event === "beforeprint";
+      tell();
+    });
   tell();
   return {
     dark,

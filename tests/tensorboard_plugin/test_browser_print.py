@@ -1,0 +1,60 @@
+"""The report on paper: in light colours, and with nothing in boxes that scroll."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chromium import NEEDS_CHROMIUM, Browser
+
+from attention_lab.report.html_file import Heading, Result, Run, make_page
+from attention_lab.tensorboard_plugin import AttentionRecord, encode
+
+pytestmark = [pytest.mark.long, NEEDS_CHROMIUM]
+
+WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(12), (1, 12)).astype(np.float32)
+COLOURS = """(() => [
+  document.documentElement.dataset.theme,
+  document.querySelector('.al-viewer').dataset.theme,
+  document.querySelector('.sample canvas').toDataURL(),
+])()"""
+
+
+@pytest.fixture
+def report(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """A report on two runs with many numbers, on a dark system."""
+    record = encode(AttentionRecord(WEIGHTS, list("abcdefghijkl"), list("abcdefghijkl"), module="decoder"))
+    results = [Result(f"test/{n}", f"a metric with a long name {n}", "1.000") for n in range(12)]
+    runs = [Run(name, results=results, records={"example 1/decoder": {0: record}}) for name in "ab"]
+    path = tmp_path / "report.html"
+    path.write_text(make_page(Heading("title"), runs), encoding="utf-8")
+    _emulate(browser, "screen", "dark")
+    browser.open(path.as_uri())
+    browser.wait("document.querySelectorAll('.sample canvas').length === 2")
+    yield browser
+    _emulate(browser, "", "light")
+
+
+def _emulate(browser: Browser, media: str, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", media=media, features=features)
+
+
+def test_a_dark_report_is_printed_in_light_colours(report: Browser) -> None:
+    dark = report.run(COLOURS)
+    assert dark[:2] == ["dark", "dark"]
+    report.run("dispatchEvent(new Event('beforeprint'))")
+    printed = report.run(COLOURS)
+    assert printed[:2] == ["light", "light"] and printed[2] != dark[2]
+    report.run("dispatchEvent(new Event('afterprint'))")
+    assert report.run(COLOURS) == dark
+
+
+def test_nothing_that_is_printed_scrolls(report: Browser) -> None:
+    _emulate(report, "print", "light")
+    boxes = "[...document.querySelectorAll('.scroll, .viewer, .al-overview, .al-tokens, .al-figure')]"
+    assert report.run(f"{boxes}.length") > 4
+    hidden = "({overflowX: x, overflowY: y}) => x !== 'visible' || y !== 'visible'"
+    assert report.run(f"{boxes}.map(getComputedStyle).filter({hidden}).length") == 0
+    for part in (".theme", ".al-over"):  # a button; a canvas that Chromium prints white, over the map
+        assert report.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none"
