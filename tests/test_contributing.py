@@ -26,3 +26,10 @@ def test_the_index_names_files_that_exist(cell: str) -> None:
         found = next((folder / name for folder in reversed(folders) if (folder / name).exists()), None)
         assert found is not None, f"CONTRIBUTING.md: {name} does not exist"
         folders += [found.parent, *([found] if found.is_dir() else [])]
+
+
+@pytest.mark.parametrize("name", ["normalizers", "pooling", "windows"])
+def test_another_mechanism_fits_into_its_file(name: str) -> None:
+    """A contributor who adds one of 50 lines must not have to split the file first."""
+    text = (ROOTS[0] / "attention" / f"{name}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) + 50 <= 300
