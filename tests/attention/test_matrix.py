@@ -14,6 +14,10 @@ def test_the_page_begins_with_what_is_refused() -> None:
     assert matrix.PAGE.read_text(encoding="utf-8").startswith(matrix.header()), AGAIN
 
 
+def test_every_model_has_its_tables() -> None:
+    assert sorted(matrix.MODELS) == matrix.names("model"), "add the model to small_models.MODELS"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "pooling"), matrix.sections())
 def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
