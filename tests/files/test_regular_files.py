@@ -30,8 +30,9 @@ from attention_lab.experiment.inputs import read_inputs
 from attention_lab.files.regular_files import open_regular, read_regular, read_up_to
 from attention_lab.files.run_files import ERROR, METRICS
 from attention_lab.inference.pretrained import pretrained
+from attention_lab.interruption.folder_check import check_folder_writable
 from attention_lab.interruption.resume import find_last_checkpoint
-from attention_lab.interruption.resume_option import check_writable, expand_resume
+from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.report import report_page
 from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
 from attention_lab.runs.rates_by_example import read_rates_by_example
@@ -192,7 +193,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     [
         *(find_checkpoints, pretrained, read_inputs),
         lambda path: expand_resume([f"resume={path}"], Path("conf")),
-        lambda path: check_writable([f"hydra.run.dir={path}"]),
+        lambda path: check_folder_writable([f"hydra.run.dir={path}"]),
     ],
 )
 def test_a_path_that_is_too_long_is_refused_in_one_line(read: Callable[[str], Any]) -> None:

@@ -12,7 +12,8 @@ from attention_lab.commandline.flags import flags_first, print_version
 from attention_lab.commandline.home_folders import with_home_folders
 from attention_lab.commandline.overrides import with_test_files
 from attention_lab.experiment import CHOICES
-from attention_lab.interruption.resume_option import check_writable, expand_resume
+from attention_lab.interruption.folder_check import check_folder_writable
+from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.runs.started import discard_unstarted
 
 
@@ -23,7 +24,7 @@ def prepare_command_line() -> None:
     check_completion()
     with errors_in_one_line():
         arguments = expand_resume(with_home_folders(sys.argv[1:]), conf)
-        check_writable(arguments)
+        check_folder_writable(arguments)
         arguments = flags_first(with_test_files(arguments))
         check_choices(arguments, conf)
     sys.argv[1:] = arguments

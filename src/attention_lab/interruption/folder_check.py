@@ -2,7 +2,9 @@
 
 import copy
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationResolutionError
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
-from attention_lab.commandline.overrides import parse_overrides
+from attention_lab.commandline.overrides import parse_overrides, paths_given
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
-from attention_lab.files.regular_files import matches_in
+from attention_lab.files.regular_files import is_there, matches_in
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.runs.run_names import exclude_from_names
@@ -26,6 +28,25 @@ from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
 MOST_JOBS = 100
 """A sweep's folder may have as many files as that many runs."""
+
+
+def check_folder_writable(arguments: Sequence[str]) -> None:
+    """Raise LabError if Hydra cannot create the run's folder; its own error is many lines long."""
+    if any(argument.startswith("--") and argument != "--multirun" for argument in arguments):
+        return  # options such as --help write nothing
+    given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
+    folder = Path(given[-1].partition("${")[0]).absolute()
+    existing = next(path for path in (folder, *folder.parents) if is_there(path))
+    try:
+        with suppress(FileNotFoundError):
+            folder.stat()  # an error if its name is too long
+        Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
+    except OSError as error:
+        sweeps = any(one in ("-m", "--multirun") or one.startswith("sweep=") for one in arguments)
+        option = "hydra.sweep.dir" if sweeps else "hydra.run.dir"
+        raise LabError(
+            f"cannot write in {existing}: {error.strerror}; choose another folder with {option}=..."
+        ) from None
 
 
 class FolderCheck(Callback):

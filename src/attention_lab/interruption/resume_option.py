@@ -2,9 +2,7 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
@@ -75,22 +73,3 @@ def _why_not_resumable(folder: Path) -> str:
     if newest := newest_run(folder, CONFIG):
         return f"give the folder of one run, such as {newest}"
     return "that is not the folder of a run: it has no config.yaml"
-
-
-def check_writable(arguments: Sequence[str]) -> None:
-    """Raise LabError if Hydra cannot create the run's folder; its own error is many lines long."""
-    if any(argument.startswith("--") and argument != "--multirun" for argument in arguments):
-        return  # options such as --help write nothing
-    given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
-    folder = Path(given[-1].partition("${")[0]).absolute()
-    existing = next(path for path in (folder, *folder.parents) if is_there(path))
-    try:
-        with suppress(FileNotFoundError):
-            folder.stat()  # an error if its name is too long
-        Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
-    except OSError as error:
-        sweeps = any(one in ("-m", "--multirun") or one.startswith("sweep=") for one in arguments)
-        option = "hydra.sweep.dir" if sweeps else "hydra.run.dir"
-        raise LabError(
-            f"cannot write in {existing}: {error.strerror}; choose another folder with {option}=..."
-        ) from None
