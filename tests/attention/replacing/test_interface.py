@@ -117,6 +117,22 @@ def test_weights_that_the_model_is_asked_for_are_returned(name: str) -> None:
         torch.testing.assert_close(found[part], expected[part], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
+def test_other_modules_return_their_weights_as_well(name: str) -> None:
+    """A list with the weights of some layers only would not say of which."""
+    eager, model = (strong(ARCHITECTURES[name].build(path, 0.0).eval()) for path in ("eager", "sdpa"))
+    inputs = ARCHITECTURES[name].inputs("padding")
+    *_, last = replace_attention(ARCHITECTURES[name].build("sdpa", 0.0), SAME, inputs)
+    replace_attention(model, SAME, inputs, names=[last])
+    with torch.no_grad():
+        expected, found = (one(**inputs, output_attentions=True) for one in (eager, model))
+    for part in [part for part in expected if "attentions" in part]:
+        assert len(found[part]) == len(expected[part])
+        for one, other in zip(found[part], expected[part], strict=True):
+            rows = one.any(-1)  # in those without a key, other paths attend to padding
+            torch.testing.assert_close(one[rows], other[rows], atol=1e-5, rtol=1e-4)
+
+
 def test_an_inner_model_runs_once_inside_the_outer_one() -> None:
     config = transformers.BertConfig(**SMALL, **WORDS)
     model = transformers.BertForSequenceClassification(config)

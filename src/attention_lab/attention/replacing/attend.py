@@ -75,25 +75,31 @@ def attend(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and causal:
         attention_mask = _mask_of_last_queries(module, query, key)
-    attention = mechanism_in(module)
+    attention, context = mechanism_in(module), None
+    with_weights = options.pop("output_attentions", False)
     if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
-        return _by_torch(module, query, key, value, attention_mask, dropout, options)
+        context = _by_torch(module, query, key, value, attention_mask, dropout, options)
+        if not with_weights:
+            return context, None
+        attention = Attention(ScaledDot(query.shape[-1], key.shape[-1]))  # for the weights alone
     earlier_only = causal and attention_mask is None and query.shape[2] > 1
     if earlier_only:
         key, value, position_bias = _without_empty_places(query, key, value, position_bias)
     mask, bias = visible_and_bias(attention_mask, position_bias)
     _check_window(attention, query, key, mask, options.get("sliding_window"), causal=causal)
-    set_dropout(attention, dropout)
     key = with_scale_of_model(attention, key, scaling)
     memory = remember_groups(attention, key, value, mask, query.shape[1], causal=earlier_only)
     offset = key.shape[2] - query.shape[2] if causal else 0
-    context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
+    if context is None:
+        set_dropout(attention, dropout)
+        context = grouped_attention(attention, query, memory, offset=offset, bias=bias)
+        context = context.transpose(1, 2).contiguous()
     weights = None
-    if options.get("output_attentions", False):
+    if with_weights:
         memory = with_all_heads(memory, query.shape[1])
         weights = attention.weights(query, memory, offset=offset, bias=bias)
-    return context.transpose(1, 2).contiguous(), weights
+    return context, weights
 
 
 def _mask_of_last_queries(module: nn.Module, query: Tensor, key: Tensor) -> Tensor | None:
@@ -112,11 +118,12 @@ def _by_torch(
     attention_mask: Tensor | None,
     dropout: float,
     options: dict[str, Any],
-) -> tuple[Tensor, Tensor | None]:
+) -> Tensor:
     """The context by torch's kernel, as transformers calls it."""
     kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
     given = query, key, value, attention_mask, dropout
-    return kernels.sdpa_attention_forward(module, *given, **options)  # type: ignore[no-any-return]
+    context: Tensor = kernels.sdpa_attention_forward(module, *given, **options)[0]
+    return context
 
 
 def _without_empty_places(
