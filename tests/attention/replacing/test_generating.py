@@ -10,7 +10,17 @@ from architectures import LENGTH, SHARED, SMALL, WORDS, strong
 from torch import Tensor
 
 from attention_lab import replace_attention
-from attention_lab.attention import Additive, Band, LocalP, Mechanism, ScaledDot, Sparsemax
+from attention_lab.attention import (
+    Additive,
+    Band,
+    LocalP,
+    Location,
+    Mechanism,
+    QueryFree,
+    ScaledDot,
+    Score,
+    Sparsemax,
+)
 
 SAME = Mechanism(ScaledDot)
 LOCAL_P = Mechanism(ScaledDot, window=LocalP)
@@ -104,3 +114,27 @@ def test_local_p_counts_from_the_first_key_that_is_seen() -> None:
     for cached in (False, True):
         with pytest.raises(ValueError, match=message):
             model.generate(tokens, use_cache=cached, **options)
+
+
+@pytest.mark.parametrize("score", [Location, QueryFree])
+def test_a_score_counts_from_the_first_key_that_is_seen(score: type[Score]) -> None:
+    """A sliding window without a cache keeps the first key, and only hides it."""
+    message = f"{score.__name__} counts positions from the first key, which this attention hides: it works"
+    model = _generator("Llama")
+    replace_attention(model, Mechanism(score))
+    with pytest.raises(ValueError, match=message):
+        _generate(model)
+    tokens = torch.randint(3, 60, (2, 6))
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(tokens, use_cache=False, **options)
+    assert torch.equal(model.generate(tokens, **options), expected)
+    packed = torch.tensor([[0, 1, 2, 0, 1, 2]] * 2)
+    with pytest.raises(ValueError, match=message):
+        model(tokens, position_ids=packed, use_cache=False)
+    model = _generator("Mistral", sliding_window=8)
+    replace_attention(model, Mechanism(score))
+    model.generate(tokens, use_cache=False, **options)
+    with pytest.raises(ValueError, match=message):
+        model.generate(tokens, **options)
+    with pytest.raises(ValueError, match=message):
+        _generate(model, use_cache=False)

@@ -179,6 +179,8 @@ def _check_window(
 ) -> None:
     """Reject calls in which the window would count from an unknown position."""
     queries, keys = query.shape[2], key.shape[2]
+    if attention.score.depends_on_position:
+        _check_start(attention, queries, keys, mask, sliding_window)
     if isinstance(attention.window, LocalP):
         check_first_key(queries, keys, mask, sliding_window)
     elif not isinstance(attention.window, Global):
@@ -201,10 +203,35 @@ def _check_positions(
         raise ValueError(f"{window} needs a cache without empty places: leave cache_implementation out")
 
 
+def _check_start(
+    attention: Attention, queries: int, keys: int, mask: Tensor | None, sliding_window: int | None
+) -> None:
+    """Reject calls whose first key is not the first of its sequence, from which a score counts.
+
+    Only a sliding window may hide the first key from later queries, as long as that key is there.
+    """
+    hidden = False
+    if mask is not None and has_values(mask):
+        some, first = mask.any(-1), mask[..., 0]
+        if sliding_window is not None:
+            some, first = some.any(-1), first.any(-1)
+        hidden = bool((some & ~first).any())
+    if hidden or _slides(queries, keys, sliding_window):
+        raise ValueError(
+            f"{type(attention.score).__name__} counts positions from the first key, which this attention "
+            "hides: it works without padding on the left, packed sequences and caches that slide"
+        )
+
+
+def _slides(queries: int, keys: int, sliding_window: int | None) -> bool:
+    """Whether the first key may have left the cache."""
+    return sliding_window is not None and queries < keys >= sliding_window
+
+
 def check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_window: int | None) -> None:
     """Reject calls whose first key is not the first that the queries see, from which `LocalP` counts."""
     hidden = mask is not None and has_values(mask) and bool((mask.any(-1) & ~mask[..., 0]).any())
-    if hidden or (sliding_window is not None and queries < keys >= sliding_window):
+    if hidden or _slides(queries, keys, sliding_window):
         raise ValueError(
             "LocalP counts positions from the first key, which this attention hides: it works without "
             "padding on the left, packed sequences and sliding windows"
