@@ -226,4 +226,8 @@ These combinations have no meaning. They are rejected with a one-line error, and
 
 
 if __name__ == "__main__":
-    PAGE.write_text(header() + "".join(itertools.starmap(section, sections())), encoding="utf-8")
+    tables = []
+    for number, (model, pooling) in enumerate(sections(), start=1):
+        print(f"table {number} of {len(sections())}: model={model}, pooling={pooling}", flush=True)
+        tables.append(section(model, pooling))
+    PAGE.write_text(header() + "".join(tables), encoding="utf-8")
