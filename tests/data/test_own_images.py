@@ -1,5 +1,6 @@
 """The images or graphs that user-defined data sets return are checked; errors are reported in one line."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from attention_lab.data import (
     Splits,
     Tokenizer,
 )
+from attention_lab.data.reading.image_files import read_image
 from attention_lab.errors import LabError
 
 IMAGE = torch.rand(8, 16, generator=torch.Generator().manual_seed(0))
@@ -156,3 +158,9 @@ def test_nodes_in_tensors_and_arrays() -> None:
     data = Nodes(_graph(np.array([0, 1, 0]), torch.tensor([0, 2])))
     data.setup()
     assert next(iter(data.train_dataloader())).labels.tolist() == [0, 0]
+
+
+def test_the_memory_of_the_rows_of_a_tall_image_counts(tmp_path: Path) -> None:
+    (tmp_path / "tall.pgm").write_bytes(b"P5 1 33554432 255\n")
+    with pytest.raises(LabError, match=r"tall\.pgm has too many pixels; scale it down$"):
+        read_image(tmp_path / "tall.pgm", 32, 8)

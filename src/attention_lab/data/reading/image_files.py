@@ -28,6 +28,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
+_ROW = 2  # pixels that take as much memory as a row takes besides its own
 MOST_CELLS = 1 << 15  # of one image; an output may have as many symbols, each with a weight for every cell
 MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
 LARGEST_FILE = 1 << 28
@@ -115,7 +116,7 @@ def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode
                 Image.open(opened, formats=FORMATS) as file,
             ):
                 opened.allow_pixels()
-                if max(file.width * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
+                if max((file.width + _ROW) * file.height, _tile_pixels(file)) > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
                 _check_repeats(file, opened, path)
                 orientation = _orientation(file)
