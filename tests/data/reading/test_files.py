@@ -85,6 +85,14 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
             b"a\tb\tc\n",
             ":1: 2 tabs, but one is needed: source<TAB>target; cut -f1-2 keeps the first columns",
         ),
+        (
+            b"a\tb\nc\td\te\n",
+            ":2: 2 tabs, but one is needed: source<TAB>target; write a space for a tab within a column",
+        ),
+        (
+            b"\tsource\ttarget\n0\ta\tb\n",
+            ":1: 2 tabs, but one is needed: source<TAB>target; cut -f2- leaves out the first column",
+        ),
         (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),
         (b"a\t\n", ":1: the target is empty; a line is source<TAB>target"),
     ],

@@ -221,7 +221,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
-            more = f"; cut -f1-{len(names)} keeps the first columns" if len(fields) > len(names) else ""
+            more = _without_more_columns(fields, names, number) if len(fields) > len(names) else ""
             if len(fields) == 1 and (kind := Path(path).suffix.lower()) in _CONVERTIBLE:
                 more = f"; docs/guides/own-data.md shows how to convert a {kind} file"
             raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}{more}")
@@ -234,6 +234,15 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
             raise LabError(f"{place}: {error}") from None
         rows.append(Row(place, *fields))
     return rows
+
+
+def _without_more_columns(fields: Sequence[str], names: Sequence[str], line: int) -> str:
+    """What to do about a line of a file that has more fields than columns."""
+    if line > 1:  # the lines above have as many as needed
+        return "; write a space for a tab within a column"
+    if not fields[0].strip():  # pandas writes its index first, without a name
+        return "; cut -f2- leaves out the first column"
+    return f"; cut -f1-{len(names)} keeps the first columns"
 
 
 class ReadsFiles(Protocol[T_co]):
