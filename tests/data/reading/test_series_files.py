@@ -138,3 +138,22 @@ def test_only_equal_steps_have_equal_keys(tmp_path: Path) -> None:
     keys = [row.key for row in rows]
     assert keys[0] == keys[1] and len(set(keys)) == 4
     assert np.array_equal(rows[0].steps, rows[1].steps)
+
+
+@pytest.mark.parametrize("series", ["0,5 -1,25; 0,75 1,5", "0,5\t0,75", "0,5 0,75;", "1,2 3,4 5,6"])
+def test_decimal_commas_are_not_read_as_twice_as_many_numbers(tmp_path: Path, series: str) -> None:
+    one = series.split()[0]
+    expected = (
+        f"'{one}' is one number with a decimal comma, or two numbers: write {one.replace(',', '.')}, or "
+        "separate all numbers by spaces, and steps by semicolons"
+    )
+    assert refusal(tmp_path / "x.tsv", f"walk\t1 2; 3 4\nrun\t{series}\n") == f":2: {expected}"
+    with pytest.raises(LabError, match="with a decimal comma"):
+        parse_steps(series)
+
+
+@pytest.mark.parametrize(
+    "series", ["1,2; 3,4", "1,2", "1,2;3,4;", "1, 2; 3, 4", "1,2 3", "0.5,1 2,3", "1,2,3 4,5,6"]
+)
+def test_commas_that_separate_numbers(series: str) -> None:
+    assert parse_steps(series).size == len(series.replace(",", " ").replace(";", " ").split())

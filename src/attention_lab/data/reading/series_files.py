@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.console_text import counted
+from attention_lab.console_text import counted, printable, quoted
 from attention_lab.data.reading.files import (
     COLUMNS,
     LARGEST_FLOAT,
@@ -21,6 +21,8 @@ from attention_lab.errors import LabError
 
 Numbers = npt.NDArray[np.float64]
 _MISSING = re.compile(r"^\s*,|,\s*,|,\s*$|\t *\t", re.ASCII)
+_DECIMAL_COMMAS = re.compile(r"(?:[+-]?\d+,\d+(?:\s*;\s*|\s+|$))+", re.ASCII)
+_SPACES_BETWEEN = re.compile(r"\d\s+[+-]?\d", re.ASCII)
 _UNREAD = {
     "@timestamps true": "series with time stamps are not read: save their values alone",
     "@classlabel false": "the series have no labels",
@@ -79,8 +81,16 @@ def parse_steps(text: str, *, one_each: bool = False) -> Numbers:
         one_each: whether each number is a step if there are no semicolons, instead of all of them one step.
 
     Raises:
-        LabError: a number is missing or not finite, or a step has more or fewer of them than the first.
+        LabError: a number is missing or not finite, a step has more or fewer of them than the first, or the
+            numbers seem to have decimal commas.
     """
+    if _DECIMAL_COMMAS.fullmatch(text.strip()) and _SPACES_BETWEEN.search(text):
+        one = re.split(r"[\s;]", text.strip(), maxsplit=1)[0]
+        raise LabError(
+            f"{quoted(one)} is one number with a decimal comma, or two numbers: write "
+            f"{printable(one.replace(',', '.'), 60)}, or separate all numbers by spaces, "
+            "and steps by semicolons"
+        )
     ends = text.strip(" ")
     if ends[:1] == "\t" or ends[-1:] == "\t":
         raise LabError("a number is missing: the series begins or ends with a tab")
