@@ -250,3 +250,21 @@ def test_a_probe_is_the_whole_graph() -> None:
     assert isinstance(batch, NodeBatch)
     assert batch.features.shape == (34, 34)
     assert len(batch.nodes) == 3
+
+
+def test_a_header_of_the_nodes_is_pointed_out(tmp_path: Path) -> None:
+    """It was read as one more node with a class of its own."""
+    nodes = "".join(f"n{node}\t{'xy'[node % 2]}\n" for node in range(9))
+    with pytest.raises(
+        LabError, match=r"no training node has the label 'label': remove line 1 if it is a header, "
+    ):
+        files(tmp_path, "id\tlabel\n" + nodes, "n1\tn2\n").setup()
+    data = files(tmp_path, "id\tlabel\n" + nodes, "n1\tn2\n", seed=3)
+    data.setup()
+    place = f"{tmp_path / 'nodes.tsv'}:1"
+    assert data.hints == {
+        place: f"{place}: 'id<TAB>label' is read as an example: remove it if it is a header"
+    }
+    data = files(tmp_path, nodes, "n1\tn2\n")
+    data.setup()
+    assert data.hints == {}

@@ -12,10 +12,11 @@ import torch
 from attention_lab.argument_checks import kind_of
 from attention_lab.console_text import counted
 from attention_lab.constructor_options import options_of
+from attention_lab.data.file_warnings.format_hints import header_hints
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import NodeSplit, Split
-from attention_lab.data.reading.files import blame, read_once
+from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.returned_checks import require
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
@@ -181,6 +182,7 @@ class GraphFiles(GraphData):
         """See `GraphData`. Raises LabError if float32 cannot hold a column of the features."""
         spec = self.spec
         (names, given, rows), edges, labels, splits = read_once(spec)
+        self.hints.update(header_hints([[Row(f"{spec.nodes}:1", names[0], given[0])]]))
         with blame(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)

@@ -9,7 +9,7 @@ from attention_lab.data.reading.files import Row
 
 _HEADINGS = {
     *("source", "target", "src", "tgt", "trg", "input", "output", "original", "translation"),
-    *("text", "sentence"),
+    *("text", "sentence", "node", "id", "name"),
     *("word", "label", "class", "category", "lemma", "form", "tag", "tags", "features", "phones", "phonemes"),
     *("pronunciation", "transcription", "question", "answer", "english", "french", "german", "spanish"),
     *("italian", "portuguese", "dutch", "russian", "chinese", "japanese", "korean", "arabic", "hindi"),

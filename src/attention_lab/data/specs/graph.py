@@ -81,8 +81,9 @@ class GraphFilesSpec:
                 lambda rows: [known[row] for row in rows]
             )
         if missing := set(labels) - {nodes.labels[node] for node in splits.train}:
+            header = "remove line 1 if it is a header, or " if min(missing) == nodes.labels[0] else ""
             raise LabError(
-                f"{self.nodes}: no training node has the label {quoted(min(missing))}: "
+                f"{self.nodes}: no training node has the label {quoted(min(missing))}: {header}"
                 "give more labels, a larger share of training in data.fractions, or another data.seed"
             )
         return GraphContent(nodes, edges, labels, splits)
