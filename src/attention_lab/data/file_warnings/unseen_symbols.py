@@ -80,6 +80,17 @@ def unseen_in_texts(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, 
     return Splits("", line(splits.validation, files.names.validation), line(splits.test, files.names.test))
 
 
+def unseen_labels_hint(labels: Splits[list[str]], files: FileSpec) -> dict[str, str]:
+    """A line about the labels of a file that is split at random, if training has no example of them."""
+    known, others = set(labels.train), [*labels.validation, *labels.test]
+    if files.file is None:  # then an unknown label is an error
+        return {}
+    missing = Counter(label for label in others if label not in known)
+    terms = Terms("label", "validation and test examples", "not learned")
+    line = _line(missing, files.file, terms, f"{missing.total():,} of {len(others):,} {terms.examples}")
+    return {"labels": line} if line else {}
+
+
 def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:
     if not counts:
         return ""
