@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from attention_lab.attention import Additive, Gaussian, Mechanism
-from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
+from attention_lab.data import DataModule, ImageFiles, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.metrics import nearest
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.special_symbols import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
+from attention_lab.tasks.errors.error_analysis import write_error_analysis
 from attention_lab.tasks.errors.scored_examples import ScoredExample, comparable_ids, score_examples
 from attention_lab.tasks.fitted_curve import TITLE
 from attention_lab.viz import Format
@@ -60,6 +61,24 @@ def test_wrong_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
     for place, (one,) in shown.items():
         drawings = [path.read_text(encoding="utf-8") for path in (tmp_path / place).glob("*.svg")]
         assert len(drawings) == 3 and all(f", expected {one.expected}" in drawing for drawing in drawings)
+
+
+def test_errors_name_the_file_of_an_image(tmp_path: Path) -> None:
+    """All of them were called "image of 20 x 12", so that nobody could tell which were wrong."""
+    file = Path(__file__).parents[2] / "data" / "image_files_example.tsv"
+    data = ImageFiles(file=str(file), fractions=[0.5, 0.2, 0.3], height=12, cell=4)
+    data.setup()
+    split, codec = data.splits.test, data.codec
+    texts = [
+        (codec.source_text(batch.source[0]), batch.target[0, :-1].tolist())
+        for batch in (split[row.view(1)] for row in split.lengths.argsort(stable=True))
+    ]
+    scored = [ScoredExample(source, target[:1], target, len(target) - 1) for source, target in texts]
+    write_error_analysis(scored, codec, split, tmp_path, "")
+    rows = [line.split("\t") for line in (tmp_path / "predictions.tsv").read_text().splitlines()[1:]]
+    assert [source for source, *_ in rows] == [f"image_files_example/{row:02}.png" for row in (1, 5, 7, 12)]
+    assert [edits for *_, edits in rows] == ["1", "1", "3", "3"]
+    assert all(source in (tmp_path / "errors.md").read_text() for source, *_ in rows)
 
 
 def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,11 +39,12 @@ DIGIT = 8
 
 
 class ImageExample(NamedTuple):
-    """An image [H, W] of ink, the symbols in it, and the gold cells of each symbol, if known."""
+    """An image [H, W] of ink, the symbols in it, the gold cells of each symbol, if known, and its name."""
 
     image: Tensor
     target: Sequence[str]
     gold: Sequence[Sequence[int]] = ()
+    name: str = ""
 
 
 class ImageTransductionData(DataModule):
@@ -82,7 +83,7 @@ class ImageTransductionData(DataModule):
         wanted = "ImageExample(image, target)"
         examples = require_lists(self, "examples", self.examples(), ImageExample, wanted)
         for one in chain(*examples):
-            if problem := self._problem(*one):
+            if problem := self._problem(one.image, one.target, one.gold):
                 raise LabError(f"{type(self).__name__}.examples: {problem}")
         made = self.make_tokenizer(examples.train)
         tokenizer = require(self, "make_tokenizer", made, Tokenizer, "a Tokenizer")
@@ -135,6 +136,7 @@ class ImageTransductionData(DataModule):
             alignments=[[cell for cells in example.gold for cell in cells] for example in examples],
             places=max((len(cells) for example in examples for cells in example.gold), default=1),
             unseen=[Unseen((), (vocabulary.unseen(example.target),)) for example in examples],
+            names=[example.name for example in examples] if all(one.name for one in examples) else (),
         )
 
 
@@ -242,7 +244,15 @@ class ImageFiles(ImageTransductionData):
         check_length(places, lengths, "symbols", "split it if it is several lines of text")
         read = partial(read_image, height=self.height, cell=self.cell)
         found = iter(read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height"))
-        splits = texts.map(lambda split: [ImageExample(next(found), text) for text in split])
+        splits = Splits(
+            *(
+                [
+                    ImageExample(next(found), text, name=row.first.strip())
+                    for row, text in zip(split, own, strict=True)
+                ]
+                for split, own in zip(rows, texts, strict=True)
+            )
+        )
         keyed = splits.map(lambda split: [Keyed(content_of(one.image), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
         return splits

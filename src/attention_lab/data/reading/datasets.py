@@ -70,6 +70,7 @@ class TransductionSplit(Split):
         alignments: the gold source position of each target step, or empty.
         places: number of gold positions per step; if there are several, `alignments` lists them in a row.
         unseen: the symbols of each example that are not in the vocabulary.
+        names: what tables of errors call each source, if not by its symbols; empty if they do.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class TransductionSplit(Split):
         alignments: Sequence[Sequence[int]],
         places: int = 1,
         unseen: Sequence[Unseen] = (),
+        names: Sequence[str] = (),
     ) -> None:
+        self.names = names
         self._source = sources if isinstance(sources, Images) else Ragged(sources)
         self._target = Ragged(targets)
         self._alignment, self._places = Ragged(alignments, padding=-1), places

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
-from attention_lab.data.reading.datasets import Split
+from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.files.run_files import (
     CONFUSION_COLUMNS,
@@ -55,6 +55,8 @@ def write_error_analysis(
         those with most edits per symbol first.
     """
     scored = by_row(examples, split)
+    if isinstance(split, TransductionSplit) and split.names:
+        scored = {row: one._replace(source=split.names[row]) for row, one in scored.items()}
     cells = {row: _cells(codec, one) for row, one in scored.items()}
     write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *cells.values()])
 
