@@ -129,6 +129,7 @@ def test_normalization_decomposes_letters(tmp_path: Path) -> None:
     [
         ("a\tb\n", r"train\.tsv:1: 1 tab, but two are needed: lemma<TAB>form<TAB>tags"),
         ("a\tb\tN\nc\t \tN\n", r"train\.tsv:2: the form is empty; a line is lemma<TAB>form<TAB>tags"),
+        ("a\tb\tN\nc\td\t\n", r"train\.tsv:2: the tags are empty; a line is lemma<TAB>form<TAB>tags"),
         ("a\tb\tN;\n", r"train\.tsv:1: a tag is empty in 'N;'; write tags as N;PL"),
         ("a\tb\tN\tc\n", r"train\.tsv:1: 3 tabs, but two"),
     ],

@@ -227,7 +227,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
             raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}{more}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
-                raise LabError(f"{place}: the {name} is empty; a line is {layout}")
+                is_are = "are" if name == "tags" else "is"
+                raise LabError(f"{place}: the {name} {is_are} empty; a line is {layout}")
         try:  # instead of `blame`, which would double the time for a short line
             check_accents(line)
         except LabError as error:
