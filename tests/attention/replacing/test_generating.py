@@ -97,16 +97,22 @@ def test_a_window_over_a_source_needs_the_position_of_the_query() -> None:
     model.generate(source, max_new_tokens=3, **start)
 
 
-def test_local_p_counts_from_the_first_key_that_is_seen() -> None:
-    message = "LocalP counts positions from the first key, which this attention hides: it works without"
+def _counting_from_the_first_key(mechanism: Mechanism, message: str) -> tuple[Any, Tensor, dict[str, Any]]:
+    """A model that rejects padding on the left and generates the same with a cache; and how it does that."""
     model = _generator("Llama")
-    replace_attention(model, LOCAL_P)
+    replace_attention(model, mechanism)
     with pytest.raises(ValueError, match=message):
         _generate(model)
     tokens = torch.randint(3, 60, (2, 6))
     options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
     expected = model.generate(tokens, use_cache=False, **options)
     assert torch.equal(model.generate(tokens, **options), expected)
+    return model, tokens, options
+
+
+def test_local_p_counts_from_the_first_key_that_is_seen() -> None:
+    message = "LocalP counts positions from the first key, which this attention hides: it works without"
+    model, tokens, options = _counting_from_the_first_key(LOCAL_P, message)
     right = (torch.arange(6) < torch.tensor([[6], [4]])).long()
     torch.testing.assert_close(model(tokens, attention_mask=right)[0][1, :4], model(tokens[:, :4])[0][1])
     model = _generator("Mistral", sliding_window=8)
@@ -120,14 +126,7 @@ def test_local_p_counts_from_the_first_key_that_is_seen() -> None:
 def test_a_score_counts_from_the_first_key_that_is_seen(score: type[Score]) -> None:
     """A sliding window without a cache keeps the first key, and only hides it."""
     message = f"{score.__name__} counts positions from the first key, which this attention hides: it works"
-    model = _generator("Llama")
-    replace_attention(model, Mechanism(score))
-    with pytest.raises(ValueError, match=message):
-        _generate(model)
-    tokens = torch.randint(3, 60, (2, 6))
-    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
-    expected = model.generate(tokens, use_cache=False, **options)
-    assert torch.equal(model.generate(tokens, **options), expected)
+    model, tokens, options = _counting_from_the_first_key(Mechanism(score), message)
     packed = torch.tensor([[0, 1, 2, 0, 1, 2]] * 2)
     with pytest.raises(ValueError, match=message):
         model(tokens, position_ids=packed, use_cache=False)
