@@ -188,7 +188,7 @@ class Labelled(ClassificationData):
         answers = rows.map(lambda split: [row.first.strip() for row in split])
         keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, answers, strict=True)))
         self.shared = shared_examples(keyed, self.files.names, "label")
-        self.hints.update(unseen_labels_hint(answers, self.files))
+        self.hints.update(unseen_labels_hint(keyed, self.files))
         self.hints.update(long_line_hint(places, lengths, self.files.unit))
         if codec.tokenizer is not None:
             terms = Terms(self.files.unit.removesuffix("s"), "texts")

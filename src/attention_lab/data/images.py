@@ -243,16 +243,9 @@ class ImageFiles(ImageTransductionData):
         places, lengths = [row.place for row in chain(*rows)], [len(text) for text in chain(*texts)]
         check_length(places, lengths, "symbols", "split it if it is several lines of text")
         read = partial(read_image, height=self.height, cell=self.cell)
-        found = iter(read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height"))
-        splits = Splits(
-            *(
-                [
-                    ImageExample(next(found), text, name=row.first.strip())
-                    for row, text in zip(split, own, strict=True)
-                ]
-                for split, own in zip(rows, texts, strict=True)
-            )
-        )
+        images = read_listed(((row.place, row.first) for row in chain(*rows)), read, "data.height")
+        found = zip(images, chain(*texts), strict=True)
+        splits = rows.map(lambda split: [ImageExample(*next(found), name=row.first.strip()) for row in split])
         keyed = splits.map(lambda split: [Keyed(content_of(one.image), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
         return splits

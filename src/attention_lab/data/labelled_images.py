@@ -54,8 +54,7 @@ class LabelledImages(ClassificationData):
         pairs = Splits(*(list(zip(*pair, strict=True)) for pair in zip(rows, images, strict=True)))
         keyed = pairs.map(lambda split: [Keyed(content_of(image), row.first.strip()) for row, image in split])
         self.shared = shared_examples(keyed, self.files.names, "label")
-        answers = rows.map(lambda split: [row.first.strip() for row in split])
-        self.hints.update(unseen_labels_hint(answers, self.files))
+        self.hints.update(unseen_labels_hint(keyed, self.files))
 
         def split(examples: list[tuple[Row, Tensor]]) -> ClassificationSplit:
             patches, labels = [], []

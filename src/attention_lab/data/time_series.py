@@ -51,8 +51,7 @@ class TimeSeries(ClassificationData):
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(lambda split: [Keyed(row.key, row.label) for row in split])
         self.shared = shared_examples(keyed, self.files.names, "label")
-        answers = rows.map(lambda split: [row.label for row in split])
-        self.hints.update(unseen_labels_hint(answers, self.files))
+        self.hints.update(unseen_labels_hint(keyed, self.files))
         self.hints.update(long_line_hint(places, lengths, "steps"))
 
         def split(series: list[LabelledSeries]) -> ClassificationSplit:

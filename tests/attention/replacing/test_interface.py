@@ -216,6 +216,15 @@ class _Adapter(nn.Module):
             return getattr(self.trained if self.enabled else self.original, name)
 
 
+def _with_additive_scores() -> tuple[Any, Tensor, Tensor]:
+    """A model with replaced attention, its input and its output."""
+    model = _llama().eval()
+    tokens = torch.randint(3, 60, (2, 6))
+    replace_attention(model, Mechanism(Additive))
+    expected = model(tokens)[0]
+    return model, tokens, expected
+
+
 def _check_adapters(adapters: list[Any], model: nn.Module, tokens: Tensor, expected: Tensor) -> Tensor:
     """The copies are used, recorded and trained, and the originals instead of disabled copies.
 
@@ -237,10 +246,7 @@ def _check_adapters(adapters: list[Any], model: nn.Module, tokens: Tensor, expec
 
 
 def test_a_mechanism_works_inside_a_wrapper() -> None:
-    model = _llama().eval()
-    tokens = torch.randint(3, 60, (2, 6))
-    replace_attention(model, Mechanism(Additive))
-    expected = model(tokens)[0]
+    model, tokens, expected = _with_additive_scores()
     for layer in model.layers:
         layer.self_attn.mechanism = _Adapter(layer.self_attn.mechanism)
     torch.testing.assert_close(model(tokens)[0], expected)
@@ -253,10 +259,7 @@ def test_a_mechanism_works_inside_a_wrapper() -> None:
 
 def test_a_score_works_inside_a_wrapper() -> None:
     """PEFT wraps each module called `score` of a classifier."""
-    model = _llama().eval()
-    tokens = torch.randint(3, 60, (2, 6))
-    replace_attention(model, Mechanism(Additive))
-    expected = model(tokens)[0]
+    model, tokens, expected = _with_additive_scores()
     for layer in model.layers:
         layer.self_attn.mechanism.score = _Adapter(layer.self_attn.mechanism.score)
     with recording(model) as weights:

@@ -13,7 +13,7 @@ from attention_lab.attention.masks import causal_mask, mask_and_bias
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recording.weights import LOWEST
 from attention_lab.attention.replacing.calls import PART
-from attention_lab.attention.scores import ScaledDot
+from attention_lab.attention.scores import ScaledDot, Score
 from attention_lab.attention.torch_state import has_values
 from attention_lab.attention.windows import Global, LocalP
 
@@ -180,9 +180,9 @@ def _check_window(
     """Reject calls in which the window would count from an unknown position."""
     queries, keys = query.shape[2], key.shape[2]
     if attention.score.depends_on_position:
-        _check_start(attention, queries, keys, mask, sliding_window)
+        check_first_key(attention.score, queries, keys, mask, sliding_window)
     if isinstance(attention.window, LocalP):
-        check_first_key(queries, keys, mask, sliding_window)
+        check_first_key(attention.window, queries, keys, mask, sliding_window)
     elif not isinstance(attention.window, Global):
         _check_positions(attention, queries, keys, mask, causal=causal)
 
@@ -203,38 +203,25 @@ def _check_positions(
         raise ValueError(f"{window} needs a cache without empty places: leave cache_implementation out")
 
 
-def _check_start(
-    attention: Attention, queries: int, keys: int, mask: Tensor | None, sliding_window: int | None
+def check_first_key(
+    part: Score | LocalP, queries: int, keys: int, mask: Tensor | None, sliding_window: int | None
 ) -> None:
-    """Reject calls whose first key is not the first of its sequence, from which a score counts.
+    """Reject calls whose first key is not the first of its sequence, from which a part counts.
 
-    Only a sliding window may hide the first key from later queries, as long as that key is there.
+    A sliding window may hide that key from later queries of a score, as long as it is there.
     """
+    is_window = isinstance(part, LocalP)
+    moving = "sliding windows" if is_window else "caches that slide"
     hidden = False
     if mask is not None and has_values(mask):
         some, first = mask.any(-1), mask[..., 0]
-        if sliding_window is not None:
+        if sliding_window is not None and not is_window:
             some, first = some.any(-1), first.any(-1)
         hidden = bool((some & ~first).any())
-    if hidden or _slides(queries, keys, sliding_window):
+    if hidden or (sliding_window is not None and queries < keys >= sliding_window):
         raise ValueError(
-            f"{type(attention.score).__name__} counts positions from the first key, which this attention "
-            "hides: it works without padding on the left, packed sequences and caches that slide"
-        )
-
-
-def _slides(queries: int, keys: int, sliding_window: int | None) -> bool:
-    """Whether the first key may have left the cache."""
-    return sliding_window is not None and queries < keys >= sliding_window
-
-
-def check_first_key(queries: int, keys: int, mask: Tensor | None, sliding_window: int | None) -> None:
-    """Reject calls whose first key is not the first that the queries see, from which `LocalP` counts."""
-    hidden = mask is not None and has_values(mask) and bool((mask.any(-1) & ~mask[..., 0]).any())
-    if hidden or _slides(queries, keys, sliding_window):
-        raise ValueError(
-            "LocalP counts positions from the first key, which this attention hides: it works without "
-            "padding on the left, packed sequences and sliding windows"
+            f"{type(part).__name__} counts positions from the first key, which this attention hides: it "
+            f"works without padding on the left, packed sequences and {moving}"
         )
 
 

@@ -94,7 +94,7 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
             "if there are as many keys as queries: choose such attentions with names=[...]"
         )
     if isinstance(attention.window, LocalP):
-        check_first_key(queries, keys, mask, None)
+        check_first_key(attention.window, queries, keys, mask, None)
 
 
 def methods_that_call(kind: type[nn.Module]) -> set[str]:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from attention_lab.console_text import quoted
+from attention_lab.data.file_warnings.overlaps import Keyed
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
 from attention_lab.data.specs.base import FileSpec
@@ -80,11 +81,12 @@ def unseen_in_texts(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, 
     return Splits("", line(splits.validation, files.names.validation), line(splits.test, files.names.test))
 
 
-def unseen_labels_hint(labels: Splits[list[str]], files: FileSpec) -> dict[str, str]:
+def unseen_labels_hint(examples: Splits[list[Keyed]], files: FileSpec) -> dict[str, str]:
     """A line about the labels of a file that is split at random, if training has no example of them."""
-    known, others = set(labels.train), [*labels.validation, *labels.test]
     if files.file is None:  # then an unknown label is an error
         return {}
+    labels = examples.map(lambda split: [str(one.answer) for one in split])
+    known, others = set(labels.train), [*labels.validation, *labels.test]
     missing = Counter(label for label in others if label not in known)
     terms = Terms("label", "validation and test examples", "not learned")
     line = _line(missing, files.file, terms, f"{missing.total():,} of {len(others):,} {terms.examples}")
