@@ -10,7 +10,7 @@ from fused_callers import CALLERS, HEADS, SIZE, Caller, Cross, Model, inputs, vi
 from torch import Tensor, nn
 
 from attention_lab import replace_attention
-from attention_lab.attention import Band, LocalP, Mechanism, ScaledDot
+from attention_lab.attention import Band, LocalP, Location, Mechanism, QueryFree, ScaledDot, Score
 from attention_lab.attention.replacing.scaled_dot_product import attend
 
 SAME = Mechanism(ScaledDot)
@@ -149,6 +149,20 @@ def test_a_window_needs_the_positions_of_the_queries() -> None:
     replace_attention(model, Mechanism(ScaledDot, window=LocalP), x)
     with pytest.raises(
         ValueError, match="LocalP counts positions from the first key, which this attention hi"
+    ):
+        model(x)
+
+
+@pytest.mark.parametrize("score", [Location, QueryFree])
+def test_a_score_of_positions_needs_the_first_key(score: type[Score]) -> None:
+    """Padding on the left hides it from every query; a mask that slides, only from later ones."""
+    x, shown = inputs(3, 7), torch.ones(7, 7, dtype=torch.bool).tril().triu(-2)
+    model = Model(lambda: Caller(lambda _: {"attn_mask": shown}))
+    replace_attention(model, Mechanism(score), x)
+    assert model(x).isfinite().all()
+    shown = torch.arange(7) >= torch.tensor([0, 0, 2])[:, None, None, None]
+    with pytest.raises(
+        ValueError, match=f"{score.__name__} counts positions from the first key, which this attention hi"
     ):
         model(x)
 

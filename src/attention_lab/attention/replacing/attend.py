@@ -179,10 +179,12 @@ def _check_window(
 ) -> None:
     """Reject calls in which the window would count from an unknown position."""
     queries, keys = query.shape[2], key.shape[2]
+    slides = sliding_window is not None
+    moves = sliding_window is not None and queries < keys >= sliding_window
     if attention.score.depends_on_position:
-        check_first_key(attention.score, queries, keys, mask, sliding_window)
+        check_first_key(attention.score, mask, moves=moves, slides=slides)
     if isinstance(attention.window, LocalP):
-        check_first_key(attention.window, queries, keys, mask, sliding_window)
+        check_first_key(attention.window, mask, moves=moves)
     elif not isinstance(attention.window, Global):
         _check_positions(attention, queries, keys, mask, causal=causal)
 
@@ -204,21 +206,24 @@ def _check_positions(
 
 
 def check_first_key(
-    part: Score | LocalP, queries: int, keys: int, mask: Tensor | None, sliding_window: int | None
+    part: Score | LocalP, mask: Tensor | None, *, moves: bool = False, slides: bool = False
 ) -> None:
     """Reject calls whose first key is not the first of its sequence, from which a part counts.
 
-    A sliding window may hide that key from later queries of a score, as long as it is there.
+    Args:
+        part: the score or window that counts.
+        mask: `[..., Q, K]`, or None.
+        moves: whether the keys are only the last ones of their sequence.
+        slides: whether the mask may slide, and so hide the first key from all queries but one.
     """
-    is_window = isinstance(part, LocalP)
-    moving = "sliding windows" if is_window else "caches that slide"
     hidden = False
     if mask is not None and has_values(mask):
         some, first = mask.any(-1), mask[..., 0]
-        if sliding_window is not None and not is_window:
+        if slides:
             some, first = some.any(-1), first.any(-1)
         hidden = bool((some & ~first).any())
-    if hidden or (sliding_window is not None and queries < keys >= sliding_window):
+    if hidden or moves:
+        moving = "sliding windows" if isinstance(part, LocalP) else "caches that slide"
         raise ValueError(
             f"{type(part).__name__} counts positions from the first key, which this attention hides: it "
             f"works without padding on the left, packed sequences and {moving}"

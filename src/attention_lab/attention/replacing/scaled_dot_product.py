@@ -52,7 +52,7 @@ def attend(
 
     Raises:
         TypeError: nested tensors; or the mechanism is missing, or hidden by an object in its place.
-        ValueError: hard pooling with dropout, or a window whose queries are at unknown positions.
+        ValueError: hard pooling with dropout, or a score or window that would count from an unknown position.
     """
     attention = mechanism_in(module)
     if attention is None:
@@ -86,6 +86,9 @@ def use_mechanism(module: nn.Module) -> None:
 
 
 def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | None, causal: bool) -> None:
+    """Reject calls in which the score or the window would count from an unknown position."""
+    if attention.score.depends_on_position:
+        check_first_key(attention.score, mask, slides=True)
     if isinstance(attention.window, Global):
         return
     if queries != keys and not causal:
@@ -94,7 +97,7 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
             "if there are as many keys as queries: choose such attentions with names=[...]"
         )
     if isinstance(attention.window, LocalP):
-        check_first_key(attention.window, queries, keys, mask, None)
+        check_first_key(attention.window, mask)
 
 
 def methods_that_call(kind: type[nn.Module]) -> set[str]:
