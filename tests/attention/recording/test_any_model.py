@@ -102,6 +102,9 @@ def test_what_there_is_not() -> None:
             model(inputs())
     with pytest.raises(KeyError, match=r"1\.x"), recording(model, names=["1.x"]):
         pass
+    empty = r"^recording\(names=\[\]\) selects nothing: leave names out to select all modules$"
+    with pytest.raises(ValueError, match=empty), recording(model, names=[]):
+        pass
 
 
 def test_a_step_at_a_time_is_one_matrix() -> None:

@@ -17,6 +17,7 @@ class ChosenModules:
 
     Raises:
         TypeError: the names are not a list of names.
+        ValueError: the list is empty.
         KeyError: the model has no module of that name.
     """
 
@@ -32,13 +33,15 @@ class ChosenModules:
 
 
 def _list_of_names(call: str, names: object) -> tuple[str, ...]:
-    """The names given; raises TypeError if they are not strings in a collection."""
+    """The names given; raises TypeError if they are not strings in a collection, ValueError if none."""
     if isinstance(names, str) or not isinstance(names, Collection):
         example = f", such as [{names!r}]" if isinstance(names, str) else ""
         raise TypeError(f"{call}(names=...) takes a list of names{example}, not {kind_of(names)}")
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"{call}(names=...) takes a list of names, not of {kind_of(name)}")
+    if not names:
+        raise ValueError(f"{call}(names=[]) selects nothing: leave names out to select all modules")
     return tuple(names)
 
 

@@ -71,7 +71,7 @@ def recording(
 
     Raises:
         TypeError: the model is not a module, an index is not a number, or the names are not a list of names.
-        ValueError: a choice of examples, heads or queries is empty.
+        ValueError: a choice of examples, names, heads or queries is empty.
         KeyError: the model has no module of that name.
         IndexError: when the model runs, if a batch is too small for an index or there are fewer heads; when
             the block ends, if no attention had so many queries.

@@ -86,9 +86,10 @@ def replace_attention(
         TypeError: the model is not a module, or contains a subclass of torch's attention; `mechanism` is not
             a `Mechanism`.
         KeyError: the model has no module of that name.
-        ValueError: there is no attention to replace, the model cannot run on the inputs or does not run all
-            chosen attentions with them; or its attention has parts that a mechanism would drop: a soft cap,
-            sinks, or a choice of keys of its own; or a module attends several times in a forward pass.
+        ValueError: `names` is empty, there is no attention to replace, the model cannot run on the inputs or
+            does not run all chosen attentions with them; or its attention has parts that a mechanism would
+            drop: a soft cap, sinks, or a choice of keys of its own; or a module attends several times in a
+            forward pass.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace_attention takes a torch.nn.Module, not {kind_of(model)}")
@@ -101,7 +102,7 @@ def replace_attention(
             *_in_calls(model, mechanism, chosen, found, inputs),
         ]
     if not replacements:
-        where = "" if names is None else f" in {', '.join(names) or 'no modules'}"
+        where = "" if names is None else f" in {', '.join(names)}"
         raise ValueError(
             f"{type(model).__name__} has no attention{where} that can be replaced: it needs a "
             "torch.nn.MultiheadAttention, a transformers model that uses the attention interface, or modules "
