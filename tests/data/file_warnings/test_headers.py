@@ -50,9 +50,14 @@ def test_labels_in_the_place_of_texts_are_pointed_out(tmp_path: Path) -> None:
         "".join(f"{text}\t{'yes' if row % 2 else 'no'}\n" for row, (text, _) in enumerate(rows))
     )
     with pytest.raises(
-        LabError, match=r"none of 2 distinct examples for training \(40 lines of label<TAB>text\)$"
+        LabError,
+        match=r"none of 2 distinct examples for training; there are 40 labels, but only 2 texts: "
+        r"if a line is text<TAB>label, swap the columns$",
     ):
         Labelled(file=str(swapped)).setup()
+    right.write_text("yes\ta good film\nno\ta bad film\n")
+    with pytest.raises(LabError, match=r"for training \(2 lines of label<TAB>text\)$"):
+        Labelled(file=str(right)).setup()
 
 
 def test_tags_in_the_place_of_forms_are_pointed_out(tmp_path: Path) -> None:

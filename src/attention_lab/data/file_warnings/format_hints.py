@@ -48,12 +48,17 @@ def swapped_tags_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
 def swapped_labels_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     """A line if there are more labels than texts, as in `text<TAB>label`; each row is a label and a text."""
     rows = [row for split in splits for row in split]
+    swapped = swapped_labels(rows)
+    return {"columns": f"{rows[0].place.rpartition(':')[0]}: {swapped}"} if swapped else {}
+
+
+def swapped_labels(rows: Sequence[Row]) -> str:
+    """What to do if there are more labels than texts; otherwise empty."""
     labels, texts = len({row.first.strip() for row in rows}), len({row.second.strip() for row in rows})
     if labels <= texts:
-        return {}
-    file = rows[0].place.rpartition(":")[0]
+        return ""
     counts = f"there are {counted(labels, 'label')}, but only {counted(texts, 'text')}"
-    return {"columns": f"{file}: {counts}: if a line is text<TAB>label, swap the columns"}
+    return f"{counts}: if a line is text<TAB>label, swap the columns"
 
 
 def space_hint(texts: Sequence[str], side: str) -> str:

@@ -159,10 +159,13 @@ class ColumnsSpec(FileSpec):
         with blame(str(self.file)):
             try:
                 numbers = partition([key(row) for row in rows], self.fractions, self.seed)
-            except LabError as error:  # the columns may be swapped
-                lines = f"{counted(len(rows), 'line')} of {'<TAB>'.join(self.COLUMNS)}"
-                raise LabError(f"{error} ({lines})") from None
+            except LabError as error:
+                raise LabError(f"{error}{self.why_few(rows)}") from None
         return numbers.map(lambda chosen: [rows[number] for number in chosen])
+
+    def why_few(self, rows: Sequence[Any]) -> str:
+        """The end of the error about a file with too few distinct rows to be split."""
+        return f" ({counted(len(rows), 'line')} of {'<TAB>'.join(self.COLUMNS)})"
 
 
 @dataclass(frozen=True)

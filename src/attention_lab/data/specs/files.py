@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, get_args
 
+from attention_lab.data.file_warnings.format_hints import swapped_labels
 from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, blame, read_text
 from attention_lab.data.reading.series_files import LabelledSeries, read_series
 from attention_lab.data.reading.splitting import Splits
@@ -108,6 +109,11 @@ class LabelledSpec(ColumnsSpec):
     def load(self) -> Splits[list[Row]]:
         """Read the files."""
         return self.read(key=lambda row: self.notation.tokens(row.second))
+
+    def why_few(self, rows: Sequence[Row]) -> str:
+        """See `ColumnsSpec`; the columns may be swapped."""
+        swapped = swapped_labels(rows)
+        return f"; {swapped}" if swapped else super().why_few(rows)
 
     def symbols(self, row: Row) -> tuple[str, ...]:
         """See `ColumnsSpec`; the label is one, too."""
