@@ -67,6 +67,17 @@ def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest
     assert [line.split()[1:4:2] for line in counts] == [["parameters", "1"], ["steps", "1"]]
 
 
+def test_the_last_checkpoint_is_named_if_there_is_no_best_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("last", "best"):
+        (tmp_path / "checkpoints" / f"{name}.ckpt").touch()
+        print_results({}, [], tmp_path)
+        shown = capsys.readouterr().out.replace("\n", "")
+        assert f"Checkpoint   {tmp_path}/checkpoints/{name}.ckpt" in shown
+
+
 def test_the_name_of_a_folder_controls_neither_the_console_nor_a_shell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from attention_lab.files.run_files import (
     CONFIG,
     ERRORS,
     HEATMAPS,
+    LAST,
     METRICS,
     PROFILE,
     TRAINING,
@@ -121,12 +122,13 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     numbers = ConsoleTable("Results", ("metric", value), rows, (1,))
     for one in (numbers, *tables):
         console.print(_rich_table(one, console))
+    best = folder / CHECKPOINTS / BEST
     paths = {
         "Heatmaps": folder / HEATMAPS,
         "Errors": folder / ERRORS,
         "Metrics": folder / METRICS,
         "Profile": folder / PROFILE,
-        "Checkpoint": folder / CHECKPOINTS / BEST,
+        "Checkpoint": best if best.exists() else best.with_name(LAST),
     }
     for name, path in paths.items():
         if path.exists():
