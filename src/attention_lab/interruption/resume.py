@@ -25,7 +25,7 @@ from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
 from attention_lab.files.regular_files import is_file, matches_in
-from attention_lab.files.run_files import CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
+from attention_lab.files.run_files import BEST, CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.run_folder import read_choices, read_metrics, read_yaml_or_none
 from attention_lab.untrusted.plain_files import read_yaml
@@ -172,6 +172,8 @@ def find_last_checkpoint(folder: Path, *, expected: bool = True) -> tuple[Path, 
         return path, content
     if damaged or expected:
         found = "no intact checkpoint" if damaged else "no checkpoint yet"
+        if not damaged and is_file(folder / CHECKPOINTS / BEST):
+            found = "no last.ckpt yet, and best.ckpt lacks a part of the state"
         _report(f"{found}; starting from the first step")
     return None
 
