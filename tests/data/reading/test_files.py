@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab.data import LabelledImages
 from attention_lab.data.reading import files
 from attention_lab.data.reading.files import Row, parse_number, read_columns, read_csv, read_text
 from attention_lab.errors import LabError
@@ -101,7 +102,7 @@ def test_lines_of_another_form(file: Path, content: bytes, expected: str) -> Non
     assert refusal(file, content) == expected
 
 
-@pytest.mark.parametrize("name", ["my.csv", "MY.JSONL"])
+@pytest.mark.parametrize("name", ["my.csv", "MY.JSONL", "my.json"])
 def test_a_file_of_another_kind_is_to_be_converted(tmp_path: Path, name: str) -> None:
     """The error about a missing tab did not say what to do with such a file."""
     found = refusal(tmp_path / name, b'{"text": "a", "label": "b"}\n')
@@ -109,6 +110,16 @@ def test_a_file_of_another_kind_is_to_be_converted(tmp_path: Path, name: str) ->
     assert found == (
         f":1: no tabs, but one is needed: source<TAB>target; docs/guides/own-data.md shows how to convert a "
         f".{kind} file"
+    )
+
+
+def test_a_folder_of_images_is_to_be_listed(tmp_path: Path) -> None:
+    """The error said only that it was not a regular file."""
+    with pytest.raises(LabError) as raised:
+        LabelledImages(file=str(tmp_path)).setup()
+    assert str(raised.value) == (
+        f"{tmp_path}: it is a directory: list its images in a file of label<TAB>image lines; "
+        "docs/guides/own-data.md shows how"
     )
 
 

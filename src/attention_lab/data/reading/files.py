@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 from attention_lab.console_text import counted, printable
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import read_regular
+from attention_lab.files.regular_files import is_folder, read_regular
 from attention_lab.machine import check_fits_in_memory
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ MOST_ROWS = 20_000_000
 MOST_SHOWN = 50
 """Most names of columns that a message lists."""
 
-_CONVERTIBLE = (".csv", ".jsonl")
+_CONVERTIBLE = (".csv", ".json", ".jsonl")
 """Suffixes of files of texts for which the guide shows how to convert them to columns."""
 _SAVE = "; save the file with the encoding UTF-8"
 _OTHER_FORMATS = {
@@ -216,6 +216,9 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
+    if "image" in names and is_folder(path):
+        guide = "docs/guides/own-data.md shows how"
+        raise LabError(f"{path}: it is a directory: list its images in a file of {layout} lines; {guide}")
     for number, line in enumerate(read_rows(path, COLUMNS).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
