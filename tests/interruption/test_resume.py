@@ -8,6 +8,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from attention_lab.interruption.resume import find_last_checkpoint
 from attention_lab.interruption.training_guard import TrainingGuard
 
 TOY = [
@@ -127,3 +128,14 @@ def test_a_killed_run_resumes_bit_for_bit(
     if "logger=csv" in options:
         tables = [(one / "csv" / "metrics.csv").read_text() for one in (unbroken.folder, done.folder)]
         assert tables[0] == tables[1]
+
+
+def test_a_best_checkpoint_alone_cannot_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was killed before its first `last.ckpt`."""
+    (tmp_path / "checkpoints").mkdir()
+    for found in ("no checkpoint yet", "no last.ckpt yet, and best.ckpt lacks a part of the state"):
+        assert find_last_checkpoint(tmp_path) is None
+        assert capsys.readouterr().err == f"Resume: {found}; starting from the first step\n"
+        (tmp_path / "checkpoints" / "best.ckpt").touch()
