@@ -41,6 +41,8 @@ def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None)
     assert (
         refusal(file, b"\xfe\xff" + "x\ty".encode("utf-16-be"), columns) == f": not UTF-8, but UTF-16{save}"
     )
+    for encoding in ("utf-16-le", "utf-16-be"):  # without a byte order mark
+        assert refusal(file, "x\ty\n".encode(encoding), columns) == f": not UTF-8, but UTF-16{save}"
     packed = ": not UTF-8, but compressed by gzip; unpack it first"
     assert refusal(file, gzip.compress(b"x\ty\n", mtime=0), columns) == packed
     with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):
@@ -198,6 +200,10 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
         ),
         (b"x,y\n", ":2: no rows below the header"),
         (b'x,y\n1,2\n"3,4\n', ":3: unexpected end of data; close every quote"),
+        (
+            b"x,y\n1,2\n3," + b"4" * 140_000,
+            ":3: a field has more than 131,072 characters: shorten it, or close its quote",
+        ),
     ],
 )
 def test_bad_csv(file: Path, content: bytes, expected: str) -> None:

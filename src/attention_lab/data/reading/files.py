@@ -80,6 +80,8 @@ def decode_text(content: bytes, path: str) -> str:
     for start, found in _OTHER_FORMATS.items():
         if content.startswith(start):
             raise LabError(f"{path}: not UTF-8, but {found}")
+    if b"\0" in content[:2]:  # half of a letter
+        raise LabError(f"{path}: not UTF-8, but UTF-16{_SAVE}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -176,7 +178,7 @@ def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
     """The fields of each row of a comma-separated file, with the place of its last line.
 
     Raises:
-        LabError: a row is too long, or a quote is not closed.
+        LabError: a row or a field is too long, or a quote is not closed.
     """
     left = LONGEST_ROW
 
@@ -195,7 +197,11 @@ def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
             yield f"{path}:{reader.line_num}", fields
             left = LONGEST_ROW
     except csv.Error as error:
-        raise LabError(f"{path}:{reader.line_num}: {error}; close every quote") from None
+        problem = f"{error}; close every quote"
+        if "field limit" in str(error):
+            most = f"{csv.field_size_limit():,} characters"
+            problem = f"a field has more than {most}: shorten it, or close its quote"
+        raise LabError(f"{path}:{reader.line_num}: {problem}") from None
 
 
 class Row(NamedTuple):
