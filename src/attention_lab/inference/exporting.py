@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.fx.experimental.symbolic_shapes import PendingUnbackedSymbolNotFound
 
+from attention_lab.attention.windows import LocalP
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec
 from attention_lab.errors import LabError, named_line
 from attention_lab.files.writing import check_writable, write_together
@@ -100,6 +102,9 @@ def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:
         )
     except torch.onnx.OnnxExporterError as error:
         reason = named_line(error.__cause__ or error)[:300]
+        unbound = isinstance(error.__cause__, PendingUnbackedSymbolNotFound)
+        if unbound and any(isinstance(part, LocalP) for part in graph.module.modules()):
+            reason = "window=local_p in a recurrent decoder"  # PyTorch names its own symbols and tensors
         raise LabError(
             f"{file.name}: ONNX cannot represent this model: {reason}; choose export=model.pt2"
         ) from error
