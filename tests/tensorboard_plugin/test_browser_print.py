@@ -58,3 +58,23 @@ def test_nothing_that_is_printed_scrolls(report: Browser) -> None:
     assert report.run(f"{boxes}.map(getComputedStyle).filter({hidden}).length") == 0
     for part in (".theme", ".al-over"):  # a button; a canvas that Chromium prints white, over the map
         assert report.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none"
+
+
+def test_a_table_of_any_width_fits_on_paper(browser: Browser, tmp_path: Path) -> None:
+    """Chromium shrinks a page by a third at most: of A4 in portrait, it shows 1077 pixels."""
+    results = [Result(f"test/{n}", f"the metric {n}", "1.000", kind="headline") for n in range(40)]
+    page = make_page(Heading("title"), [Run(name, results=results) for name in "ab"])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False
+    )
+    _emulate(browser, "print", "light")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.runs') !== null")
+    width = "document.querySelector('.runs').getBoundingClientRect().width"
+    assert browser.run(width) > 2000
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert 700 < browser.run(width) < 1077
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(width) > 2000
+    _emulate(browser, "", "light")
+    browser.call("Emulation.clearDeviceMetricsOverride")

@@ -14,9 +14,18 @@ const page = JSON.parse(document.getElementById("data").textContent);
 // Maps, since an object seems to have the options that its prototype has, such as `constructor`.
 for (const run of page.runs) run.config = new Map(Object.entries(run.config));
 
+const PAPER = 1050; // pixels that fit on A4 in portrait
 const several = page.runs.length > 1;
 const theme = followSystem();
 const source = pageSource(page);
+
+/** Make wide tables smaller on paper: browsers shrink a page by a third at most, and cut off what is wider. */
+function fitTables(width) {
+  for (const { style, offsetWidth } of document.querySelectorAll(".scroll table"))
+    style.zoom = width < offsetWidth ? width / offsetWidth : "";
+}
+addEventListener("beforeprint", () => fitTables(PAPER));
+addEventListener("afterprint", () => fitTables(Infinity));
 
 /** A section; nothing if it would be empty. */
 function section(title, content) {
