@@ -7,6 +7,7 @@ import pytest
 from chromium import NEEDS_CHROMIUM, READY, Browser
 
 import attention_lab
+from attention_lab.notebook.view import View
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -53,22 +54,69 @@ def test_of_examples_of_one_size_the_first_is_shown(browser: Browser, tmp_path: 
 @pytest.mark.parametrize("width", [1000, 390])
 def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: Path, width: int) -> None:
     view = attention_lab.show(WEIGHTS, HOSTILE, title=HOSTILE[0], input=HOSTILE[1])
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!DOCTYPE html><title>notebook</title>{view._repr_html_()}", encoding="utf-8")
+    frame = _in_notebook(browser, tmp_path, view, "><title>notebook</title", width)
+    assert browser.run("document.querySelectorAll('.al-tile canvas').length", frame) == 2
+    assert browser.run(FACTS, frame) == ["query", "key", "weight", "entropy", "sum"]
+    assert browser.run(f"{NOTHING} && origin === 'null'", frame)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth", frame)
+    assert browser.run(f"document.title === 'notebook' && {NOTHING}")
+    assert [one for one in browser.requests() if one.startswith(("http", "file"))] == [
+        (tmp_path / "notebook.html").as_uri()
+    ]
+    assert not browser.complaints()
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "width"), [((1, 3, 3), 1000), ((1, 5, 5), 700), ((8, 11, 11), 820), ((8, 11, 11), 700)]
+)
+def test_nothing_scrolls_inside_a_frame(
+    browser: Browser, tmp_path: Path, shape: tuple[int, int, int], width: int
+) -> None:
+    """The list of heads is above the map in a narrow frame."""
+    view = attention_lab.show(np.full(shape, 1 / shape[2], np.float32))
+    frame = _in_notebook(browser, tmp_path, view, "", width)
+    assert browser.run("document.documentElement.scrollHeight <= innerHeight", frame)
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("said", "theme", "other"),
+    [
+        ("data-jp-theme-light=false", "dark", "data-jp-theme-light=true"),
+        ("data-jp-theme-light=true", "light", "data-jp-theme-light=false"),
+        ("class=vscode-dark", "dark", "class=vscode-light"),
+        ("class='vscode-high-contrast vscode-high-contrast-light'", "light", "class=vscode-high-contrast"),
+    ],
+)
+def test_a_frame_has_the_colours_of_the_notebook(
+    browser: Browser, tmp_path: Path, said: str, theme: str, other: str
+) -> None:
+    """A light frame stood in a dark notebook if the system was light."""
+    shown = "document.querySelector('.al-viewer').dataset.theme"
+    frame = _in_notebook(browser, tmp_path, attention_lab.show(WEIGHTS), said, 1000)
+    browser.wait(f"{shown} === '{theme}'", frame)
+    name, value = other.split("=")
+    browser.run(f"document.body.setAttribute('{name}', '{value}')")
+    browser.wait(f"{shown} !== '{theme}'", frame)
+    chosen = _in_notebook(browser, tmp_path, attention_lab.show(WEIGHTS, theme="light"), said, 1000)
+    assert browser.run(shown, chosen) == "light"
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def _in_notebook(browser: Browser, folder: Path, view: View, attributes: str, width: int) -> str:
+    """Show a view as the output of a notebook that says what theme it has, and return its frame's session."""
+    path = folder / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><body {attributes}>{view._repr_html_()}", encoding="utf-8")
     browser.call(
         "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
     )
     browser.open(path.as_uri(), "document.readyState === 'complete'")
     (frame,) = browser.frames()
     browser.wait(READY, frame)
-    assert browser.run("document.querySelectorAll('.al-tile canvas').length", frame) == 2
-    assert browser.run(FACTS, frame) == ["query", "key", "weight", "entropy", "sum"]
-    assert browser.run(f"{NOTHING} && origin === 'null'", frame)
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth", frame)
-    assert browser.run(f"document.title === 'notebook' && {NOTHING}")
-    assert [one for one in browser.requests() if one.startswith(("http", "file"))] == [path.as_uri()]
-    assert not browser.complaints()
-    browser.call("Emulation.clearDeviceMetricsOverride")
+    return frame
 
 
 @pytest.mark.long

@@ -27,14 +27,16 @@ def view() -> Any:
 
 def test_a_notebook_shows_a_frame_that_can_do_nothing_outside_of_itself(view: Any) -> None:
     shown = view._repr_html_()
-    frame = re.fullmatch(r'<iframe sandbox="([^"]*)" ([^<>]*) srcdoc="([^"<>]*)">[\w .]+</iframe>', shown)
+    pattern = r'<style>[^<>]*</style><iframe sandbox="([^"]*)" ([^<>]*) srcdoc="([^"<>]*)">[\w .]+</iframe>'
+    frame = re.fullmatch(pattern, shown)
     assert frame is not None
     assert frame[1].split() == ["allow-scripts", "allow-downloads"]  # neither its origin nor its top
     assert html.unescape(frame[3]) == view.html
 
 
 @pytest.mark.parametrize(
-    ("rows", "given", "pixels"), [(1, None, 520), (8, None, 672), (99, None, 800), (8, 300, 300)]
+    ("rows", "given", "pixels"),
+    [(1, None, 520), (4, None, 620), (8, None, 672), (99, None, 800), (8, 300, 300)],
 )
 def test_the_frame_is_as_high_as_its_rows_need_unless_told(rows: int, given: int | None, pixels: int) -> None:
     view = attention_lab.show(np.full((rows, 2), 0.5, np.float32), height=given)

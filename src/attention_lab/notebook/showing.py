@@ -80,7 +80,7 @@ def show(
         patch_size: side of a patch of the images in pixels; for a model, by default that of its first
             convolution whose stride is its kernel size.
         title: title of the page.
-        theme: "light", "dark", or "auto" to follow the system.
+        theme: "light", "dark", or "auto" to follow the notebook (JupyterLab, VS Code, Colab) or the system.
         height: height of the view in a notebook, in pixels; by default as much as the weights need.
 
     Raises:

@@ -29,6 +29,12 @@ LARGEST = 48 * 2**20
 _SANDBOX = "allow-scripts allow-downloads"  # no access to the notebook or its cookies
 _UNTRUSTED = "The attention is shown once this notebook is trusted."  # if a notebook removes frames
 _ROW, _FRAME, _SHORTEST, _TALLEST = 34, 400, 520, 800  # pixels
+_LARGE_ROW, _LARGE_ROWS = 75, 620  # cells of a few rows are larger, until the map is 400 pixels high
+_THEMES = {  # what dark and light notebooks say of themselves: JupyterLab, VS Code, Colab
+    "dark": "[data-jp-theme-light=false], .vscode-dark, .vscode-high-contrast, [theme=dark]",
+    "light": "[data-jp-theme-light=true], .vscode-light, .vscode-high-contrast-light",
+}
+_STYLE = "".join(f":is({found}) .attention-lab{{color-scheme:{theme}}}" for theme, found in _THEMES.items())
 
 
 class View:
@@ -78,11 +84,12 @@ class View:
 
     def _repr_html_(self) -> str:
         """The page in a sandboxed frame."""
-        height = f"calc({self.height}px + max(0px, min(220px, 700px - 100vw)))"  # on phones parts are stacked
+        height = f"calc({self.height}px + max(0px, min(280px, 940px - 100vw)))"  # narrow: stacked
         style = f"width:100%;height:{height};border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
-        attributes = f'sandbox="{_SANDBOX}" title="attention" loading="lazy" style="{style}"'
-        return f'<iframe {attributes} srcdoc="{page}">{_UNTRUSTED}</iframe>'
+        attributes = f'class="attention-lab" title="attention" loading="lazy" style="{style}"'
+        frame = f'<iframe sandbox="{_SANDBOX}" {attributes} srcdoc="{page}">{_UNTRUSTED}</iframe>'
+        return f"<style>{_STYLE}</style>{frame}"
 
     def __repr__(self) -> str:
         shapes = {record.weights.shape for records in self.runs.values() for record in records.values()}
@@ -146,7 +153,8 @@ class View:
 
     def _height(self) -> int:
         rows = max(len(record.queries) for records in self.runs.values() for record in records.values())
-        return min(_TALLEST, max(_SHORTEST, _FRAME + _ROW * rows))
+        few = min(_LARGE_ROWS, _FRAME - 40 + _LARGE_ROW * rows)
+        return min(_TALLEST, max(_SHORTEST, few, _FRAME + _ROW * rows))
 
     def _page(self) -> str:
         room = min(ROOM, LARGEST // sum(map(len, self.runs.values())))

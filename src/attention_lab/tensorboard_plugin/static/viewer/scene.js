@@ -56,7 +56,7 @@ function remarks({ header, goldLeftOut }) {
 /**
  * @param {{module: string, a: object, b: object}[]} loaded {record, problem, place} for each module in both runs
  * @param {object} state
- * @param {{theme: object, height: number, ratio: number}} page
+ * @param {{theme: object, ratio: number}} page
  * @returns {{scene: object|null, scales: object, tiles: object[], views: string[], problem: string, quiet: boolean}}
  *   quiet: no problem
  */

@@ -202,10 +202,8 @@ class Viewer {
     const theme = this.host.theme.dark() ? THEMES.dark : THEMES.light;
     this.root.dataset.theme = theme.dark ? "dark" : "light";
     if (!this.loaded.length) return;
-    const long = this.loaded.some(({ a }) => a.record && a.record.queries > LONG);
-    const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300));
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
-    const { scene, scales, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, { theme, height, ratio });
+    const { scene, scales, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, { theme, ratio });
     this.scene = scene;
     this.controls.update(
       { ...this.state, ...chosen(scene, this.state) },
@@ -218,6 +216,7 @@ class Viewer {
       ...this.state,
       head: scene?.head ?? this.state.head,
     });
+    if (scene) scene.height = this.#room();
     const missing = this.missing.map((run) => `there is no run ${visible(run, 100)} in the log`);
     this.#tell([...missing, problem].filter(Boolean).join(" · "), quiet && !missing.length);
     this.overview.element.hidden = false;
@@ -234,6 +233,14 @@ class Viewer {
     [this.scene, this.loaded] = [null, []];
     this.controls.update({ ...this.state, ...chosen(null, this.state) }, this.catalogue, [], false);
     for (const { element } of [this.overview, this.figure, this.readout, this.text]) element.hidden = true;
+  }
+
+  /** The height in pixels available to the maps, below the list of heads on a narrow page. */
+  #room() {
+    const long = this.loaded.some(({ a }) => a.record && a.record.queries > LONG);
+    const [heads, main] = this.page.children;
+    const above = main.offsetTop > heads.offsetTop ? heads.offsetHeight : 0;
+    return Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300) - above);
   }
 
   /** The height in pixels available to the list of heads; see `.al-overview` in the style sheet. */
