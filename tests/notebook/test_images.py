@@ -99,7 +99,7 @@ def test_attention_to_a_text_is_not_laid_over_an_image(tokens: int) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"images": IMAGES[0]}, "^3 images for 2 examples: give one for each$"),
+        ({"images": IMAGES[0]}, r"^3 images for 2 examples: give one for each, \[B, C, H, W\] if in colour"),
         ({"images": IMAGES[:1]}, "^images are given for 1 of 2 or more examples: give one for each$"),
         ({"images": IMAGES, "patch_size": 8}, "have 4 patches of 8 x 8, but the attentions have 17 keys"),
         ({"images": IMAGES, "patch_size": -4}, "patch_size=-4 must be a whole number of pixels"),

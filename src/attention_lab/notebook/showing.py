@@ -199,7 +199,7 @@ def _over_images(runs: Runs, images: BatchImages, *, with_tokens: bool) -> Runs:
     }
     most = max(_number(tag) for records in found.values() for tag in records)
     if len(images.pictures) > most:
-        raise ValueError(f"{len(images.pictures)} images for {counted(most, 'example')}: give one for each")
+        raise ValueError(f"{len(images.pictures)} images for {counted(most, 'example')}: {images.wanted}")
     images.check_used(record for records in found.values() for record in records.values())
     return found
 

@@ -33,6 +33,9 @@ class BatchImages:
 
     def __init__(self, images: Any, patch_size: int | None = None, model: Any = None) -> None:
         self.pictures = grey_pictures(images)
+        self.wanted = "give one for each"
+        if np.ndim(images) == 3:  # perhaps a single image with channels
+            self.wanted += ", [B, C, H, W] if in colour, such as images=image[None] for a single image"
         side: object = patch_size_of(model) if patch_size is None else patch_size
         if side is None:
             raise ValueError("images need patch_size, the side of a patch in pixels, such as patch_size=16")
@@ -54,9 +57,7 @@ class BatchImages:
         count = len(self.pictures)
         found = over_image(record, self.pictures[min(example, count - 1)], self.side, self.after)
         if found is not record and example >= count:
-            raise ValueError(
-                f"images are given for {count} of {example + 1} or more examples: give one for each"
-            )
+            raise ValueError(f"images are given for {count} of {example + 1} or more examples: {self.wanted}")
         return found
 
     def check_used(self, records: Iterable[AttentionRecord]) -> None:
