@@ -1,6 +1,7 @@
 """What `show` gives, in a real browser: in the frame that a notebook makes of it, and as a file."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,20 @@ DRAWN = """(() => {
   return new Promise((resolve) => setTimeout(() => resolve(drawn), 300));
 })()"""
 """Texts that the figure draws."""
+COLOURS = """(() => {
+  const masked = document.querySelector('.al-masked');
+  const rgb = (text) => text.match(/[\\d.]+/gu).slice(0, 3).map(Number);
+  const paper = (one) => {
+    const {backgroundColor} = getComputedStyle(one);
+    return backgroundColor === 'rgba(0, 0, 0, 0)' ? paper(one.parentElement) : rgb(backgroundColor);
+  };
+  const behind = paper(masked), {opacity} = getComputedStyle(masked);
+  const seen = (one) => rgb(getComputedStyle(one).color);
+  const faded = seen(masked).map((shade, at) => opacity * shade + (1 - opacity) * behind[at]);
+  const other = document.querySelectorAll('.al-tokens')[1].querySelector(':not(p)');
+  return [behind, faded, seen(other)];
+})()"""
+"""The colours behind a masked token, of its text, and of that of a query."""
 NOTHING = """document.title !== 'owned' && !window.owned &&
   document.querySelectorAll('.al-viewer img, .al-viewer script, .al-viewer svg').length === 0"""
 
@@ -106,6 +121,28 @@ def test_a_frame_has_the_colours_of_the_notebook(
     browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [6, 450])
+def test_masked_tokens_can_be_read(browser: Browser, tmp_path: Path, size: int, theme: Any) -> None:
+    """Their contrast with the background is at least 4.5 to 1, as WCAG requires of text."""
+    weights, mask = np.full((size, size), 1 / size, np.float32), np.tril(np.ones((size, size), bool))
+    view = attention_lab.show(weights, ["token"] * size, mask=mask, theme=theme)
+    browser.open(f"{view.save(tmp_path / 'masked.html').as_uri()}#query=0")
+    colours = browser.run(COLOURS)
+    background, masked, other = (np.array(colour) for colour in colours)
+    assert 4.5 <= _contrast(masked, background) < _contrast(other, background) / 2
+
+
+def _contrast(one: Any, other: Any) -> float:
+    """The ratio of two colours' relative luminances, as WCAG defines it."""
+    linear = [
+        np.where((c := rgb / 255) <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) for rgb in (one, other)
+    ]
+    dark, light = sorted(float(rgb @ [0.2126, 0.7152, 0.0722]) for rgb in linear)
+    return (light + 0.05) / (dark + 0.05)
+
+
 def _in_notebook(browser: Browser, folder: Path, view: View, attributes: str, width: int) -> str:
     """Show a view as the output of a notebook that says what theme it has, and return its frame's session."""
     path = folder / "notebook.html"
@@ -117,6 +154,16 @@ def _in_notebook(browser: Browser, folder: Path, view: View, attributes: str, wi
     (frame,) = browser.frames()
     browser.wait(READY, frame)
     return frame
+
+
+@pytest.mark.long
+def test_a_head_without_weights_is_not_the_most_focused(browser: Browser, tmp_path: Path) -> None:
+    """Its entropy is 0, which is also that of a head that looks at single keys."""
+    weights = np.stack([np.zeros((6, 6)), WEIGHTS[0], np.eye(6)])
+    path = attention_lab.show(weights).save(tmp_path / "heads.html")
+    browser.open(f"{path.as_uri()}#order=entropy")
+    names = "[...document.querySelectorAll('.al-name')].map((one) => one.textContent)"
+    assert browser.run(names) == ["3", "2", "1"]
 
 
 @pytest.mark.long

@@ -40,8 +40,7 @@ export class Overview {
     const every = modules.flatMap(({ module, record }) =>
       record ? Array.from({ length: record.heads }, (_, head) => ({ module, head, record })) : [],
     );
-    if (state.order === "entropy")
-      every.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
+    if (state.order === "entropy") every.sort((a, b) => spreadOf(a) - spreadOf(b));
     const heads = every.slice(0, MOST);
     const notes = modules.map(({ module, record, problem }) => [module, record ? "" : problem]);
     const shape = JSON.stringify([state.order, notes, heads.map(({ module, head }) => [module, head])]);
@@ -164,6 +163,12 @@ export class Overview {
     tile.canvas.style.width = `${grid.width}px`;
     tile.canvas.style.height = `${grid.height}px`;
   }
+}
+
+/** The entropy of a head; a head without any weight, whose entropy is 0 too, is not focused, and comes last. */
+function spreadOf({ record, head }) {
+  const { entropy, largest } = record.measure(head);
+  return largest ? entropy : Number.MAX_VALUE;
 }
 
 /**
