@@ -209,6 +209,7 @@ def test_every_token_can_be_seen(browser: Browser, address: str) -> None:
     shown = {
         "": "∅",
         " \t": "␣␣",
+        "\n": "↵",
         "\u200b": "U+200B",
         "\u200d\u00ad": "U+200D U+00AD",
         "\u0301": "◌\u0301",

@@ -21,7 +21,7 @@ from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
         (" ", "␣"),
         ("a b", "a b"),
         ("walk\tV;PST", "walk V;PST"),
-        ("a\0b\n", "a\ufffdb\ufffd"),
+        ("a\0b\n", "a\ufffdb↵"),
         ("\u202etxt", "\ufffdtxt"),
         ("\ud800", "\ufffd"),
         ("\uffff\ufffe", "\ufffd\ufffd"),

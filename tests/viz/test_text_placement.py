@@ -28,7 +28,7 @@ def test_a_text_ends_where_there_is_no_more_room() -> None:
     assert cut.startswith("a long") and cut.endswith("…") and len(cut) < 15
     assert fitted("x" * 10_000, 10, 1e4).endswith("…")
     assert fitted("costs $1 to $2", 10) == r"costs \$1 to \$2"
-    assert fitted("a\nb\0", 10) == "a\ufffdb\ufffd"
+    assert fitted("a\nb\0", 10) == "a↵b\ufffd"
 
 
 def test_fonts_are_those_of_the_other_pictures_that_matplotlib_knows() -> None:

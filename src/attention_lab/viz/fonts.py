@@ -96,8 +96,8 @@ def _from_the_left(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters: tabs, controls, format characters, surrogates, and labels of spaces."""
-    text = text.replace("\t", " ")
+    """Replace characters without a glyph: line breaks, tabs, controls, surrogates, and labels of spaces."""
+    text = text.replace("\t", " ").replace("\n", "↵")
     if text and text.isspace() and text.isprintable():
         return "␣" * len(text)
     return "".join(map(_visible_character, text))

@@ -5,7 +5,7 @@ const PLAIN = /^[ -~]*$/; // most labels, which are shown unchanged
 const PILE = /(\p{M}{8})\p{M}+/gu; // more marks on one letter than any script has, which would cover what is above and below
 
 /**
- * A label on one line. A tab becomes a space, and other control characters become visible symbols. Characters that reverse the direction
+ * A label on one line. A tab becomes a space, a line break ↵, and other control characters become visible symbols. Characters that reverse the direction
  * of text, and marks piled on one letter, are left out, since they would affect the text around the label.
  * @param {*} label
  * @param {number} [longest] characters kept
@@ -20,6 +20,7 @@ export function visible(label, longest = LONGEST) {
   const shown = points.map((character) => {
     const code = character.codePointAt(0);
     if (code === 0x09) return " ";
+    if (code === 0x0a) return "↵";
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
     if (code === 0x7f) return "␡";
     if (code >= 0x80 && code < 0xa0) return "�";
