@@ -60,6 +60,13 @@ def test_nothing_that_is_printed_scrolls(report: Browser) -> None:
         assert report.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none"
 
 
+def test_names_of_runs_are_printed_in_the_colours_of_their_lines(report: Browser) -> None:
+    """Chromium darkens text on paper, but not lines."""
+    _emulate(report, "print", "light")
+    names = "[...document.querySelectorAll('.called')].map((one) => getComputedStyle(one).printColorAdjust)"
+    assert report.run(names) == ["exact", "exact"]
+
+
 def test_a_table_of_any_width_fits_on_paper(browser: Browser, tmp_path: Path) -> None:
     """Chromium shrinks a page by a third at most: of A4 in portrait, it shows 1077 pixels."""
     results = [Result(f"test/{n}", f"the metric {n}", "1.000", kind="headline") for n in range(40)]
