@@ -96,7 +96,7 @@ def _from_the_left(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace characters without a glyph: line breaks, tabs, controls, surrogates, and labels of spaces."""
+    """Replace what cannot be seen: line breaks, tabs, controls, format characters, labels of spaces."""
     text = text.replace("\t", " ").replace("\n", "↵")
     if text and text.isspace() and text.isprintable():
         return "␣" * len(text)
