@@ -47,12 +47,12 @@ def test_additive_scores(activation: str, weights: int, spread: int, device: tor
         exact = chunks.Chunks(FORMS[activation], a.cpu().double(), b.cpu().double())
         wanted = [exact.scores(w.cpu().double())]
         exact.state = None
-        wanted += exact.pull(g.cpu().double(), weights)
+        wanted += exact.gradient_sums(g.cpu().double(), weights)
         rate = LOGISTIC[activation]
-        found = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
+        found = [triton_scores.scores(a, b, w, rate), *triton_scores.gradient_sums(a, b, g, weights, rate)]
         for got, want in zip(found, wanted, strict=True):
             assert (got.cpu() - want).abs().max() <= 1e-5 * want.abs().max()
-        again = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
+        again = [triton_scores.scores(a, b, w, rate), *triton_scores.gradient_sums(a, b, g, weights, rate)]
         assert all(map(torch.equal, found, again))
 
 
@@ -110,8 +110,12 @@ def _type(argument: str) -> str:
 @pytest.mark.parametrize(
     ("module", "name", "capability"),
     [
-        *((ADDITIVE, name, 90) for name in ("exponentials", "scores", "rows")),
-        *((LINEAR, name, of) for name in ("context", "of_query", "of_keys") for of in MEMORY),
+        *((ADDITIVE, name, 90) for name in ("exponentials", "scores", "gradient_sums")),
+        *(
+            (LINEAR, name, of)
+            for name in ("context", "query_gradient", "key_value_gradients")
+            for of in MEMORY
+        ),
     ],
 )
 def test_a_kernel_compiles_without_a_gpu(module: str, name: str, capability: int) -> None:
@@ -130,4 +134,4 @@ def test_a_kernel_compiles_without_a_gpu(module: str, name: str, capability: int
     source = ASTSource(kernel, types, chosen)
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     assert compiled.metadata.shared <= MEMORY[capability] * 1024
-    assert (name in ("scores", "rows")) == ("rcp.approx.ftz.f32" in compiled.asm["ptx"])
+    assert (name in ("scores", "gradient_sums")) == ("rcp.approx.ftz.f32" in compiled.asm["ptx"])

@@ -166,7 +166,7 @@ def test_compiled_code_asks_for_no_sizes_to_choose_a_kernel(monkeypatch: pytest.
 @pytest.mark.parametrize("memory", [64 << 10, 99 << 10])
 def test_wide_heads_in_float32_need_much_shared_memory(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of Ampere; where a GPU has less, as on a T4, Triton would stop the backward pass."""
-    for name, result in (("works", True), ("has_values", True), ("shared_memory", memory)):
+    for name, result in (("triton_works", True), ("has_values", True), ("shared_memory", memory)):
         monkeypatch.setattr(linear_triton, name, lambda *_, result=result: result)
 
     def usable(query: torch.dtype, value: torch.dtype, features: int = 64, size: int = 64) -> bool:
@@ -188,7 +188,7 @@ def test_wide_heads_in_float32_need_much_shared_memory(memory: int, monkeypatch:
 
 
 def test_tensors_without_values_reach_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_triton, "works", lambda: True)
+    monkeypatch.setattr(linear_triton, "triton_works", lambda: True)
     with FakeTensorMode():
         x = torch.rand(linear_triton.LEAST, 100, 8, device="cuda")
         assert linear_attention(x, x, x, causal=True).device.type == "cuda"

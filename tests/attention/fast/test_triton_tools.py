@@ -12,9 +12,9 @@ from attention_lab.attention.fast import triton_tools
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    triton_tools.works.cache_clear()
+    triton_tools.triton_works.cache_clear()
     yield
-    triton_tools.works.cache_clear()
+    triton_tools.triton_works.cache_clear()
 
 
 def _install(monkeypatch: pytest.MonkeyPatch, driver: object) -> None:
@@ -46,7 +46,7 @@ def test_where_its_driver_cannot_be_compiled_its_kernels_are_left_out_with_a_war
             raise error
 
     _install(monkeypatch, Driver())
-    assert not triton_tools.works() and not triton_tools.works()
+    assert not triton_tools.triton_works() and not triton_tools.triton_works()
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     line = record.getMessage()
@@ -72,7 +72,7 @@ def test_the_shared_memory_is_what_the_driver_says(monkeypatch: pytest.MonkeyPat
 
 def test_it_works_with_a_driver(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     _install(monkeypatch, SimpleNamespace(active=SimpleNamespace(get_current_device=lambda: 0)))
-    assert triton_tools.works()
+    assert triton_tools.triton_works()
     assert not caplog.records
 
 
@@ -80,5 +80,5 @@ def test_where_it_is_not_installed_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(triton_tools, "find_spec", lambda _: None)
-    assert not triton_tools.works()
+    assert not triton_tools.triton_works()
     assert not caplog.records

@@ -60,7 +60,7 @@ def _context(
     size_tile: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """`o` and `z`."""
+    """The contexts `o` and their normalisers `z`."""
     sequence = tl.program_id(0).to(tl.int64) * length
     i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
     state = tl.zeros((feature_tile, size_tile), tl.float32)
@@ -83,7 +83,7 @@ def _context(
         mass += tl.sum(k.to(tl.float32), axis=0)
 
 
-def _of_query(
+def _query_gradient(
     k_pointer: tl.tensor,
     v_pointer: tl.tensor,
     o_pointer: tl.tensor,
@@ -99,7 +99,7 @@ def _of_query(
     size_tile: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """`y` and `dq`."""
+    """The gradients of normalisers and queries, `y` and `dq`."""
     sequence = tl.program_id(0).to(tl.int64) * length
     i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
     state = tl.zeros((size_tile, feature_tile), tl.float32)
@@ -124,7 +124,7 @@ def _of_query(
         mass += tl.sum(k.to(tl.float32), axis=0)
 
 
-def _of_keys(
+def _key_value_gradients(
     q_pointer: tl.tensor,
     k_pointer: tl.tensor,
     v_pointer: tl.tensor,
@@ -141,7 +141,7 @@ def _of_keys(
     size_tile: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """`dk` and `dv`, from the last chunk to the first."""
+    """The gradients of keys and values, `dk` and `dv`, from the last chunk to the first."""
     sequence = tl.program_id(0).to(tl.int64) * length
     i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
     state = tl.zeros((feature_tile, size_tile), tl.float32)
@@ -173,5 +173,5 @@ def _of_keys(
 
 
 context = kernel(_context, ["length"])
-of_query = kernel(_of_query, ["length"])
-of_keys = kernel(_of_keys, ["length"])
+query_gradient = kernel(_query_gradient, ["length"])
+key_value_gradients = kernel(_key_value_gradients, ["length"])

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, shared_memory, works
+from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, shared_memory, triton_works
 from attention_lab.attention.torch_state import has_values, needs_plain_operations
 
 CHUNK = 64
@@ -31,7 +31,7 @@ def usable(query: Tensor, value: Tensor) -> bool:
         and max(query.shape[-1], value.shape[-1]) <= WIDEST
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
         and not needs_plain_operations()
-        and works()
+        and triton_works()
         and _fits(query, value)
     )
 
@@ -66,8 +66,10 @@ def gradients(
     query, key, value, upstream = (x.contiguous() for x in (query, key, value, upstream))
     of_query, of_key, of_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
     of_total = torch.empty_like(total)
-    _launch("of_query", (key, value, context, total, upstream, of_total, of_query), query, value)
-    _launch("of_keys", (query, key, value, total, upstream, of_total, of_key, of_value), query, value)
+    _launch("query_gradient", (key, value, context, total, upstream, of_total, of_query), query, value)
+    _launch(
+        "key_value_gradients", (query, key, value, total, upstream, of_total, of_key, of_value), query, value
+    )
     return of_query, of_key, of_value
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @cache
-def works() -> bool:
+def triton_works() -> bool:
     """Whether Triton can launch kernels on the GPU here; says why not, if it is installed.
 
     PyTorch for GPUs on Linux comes with Triton. But Triton compiles its driver and its launchers with a C

@@ -101,14 +101,14 @@ class _Pairs(torch.autograd.Function):
             upstream = 2 * upstream * found
         of_query, of_key = ctx.needs_input_grad[:2]
         return (
-            _pull(upstream, query, key, order, found) if of_query else None,
-            _pull(upstream.mT, key, query, order, found.mT) if of_key else None,
+            _gradient(upstream, query, key, order, found) if of_query else None,
+            _gradient(upstream.mT, key, query, order, found.mT) if of_key else None,
             None,
             None,
         )
 
 
-def _pull(upstream: Tensor, x: Tensor, y: Tensor, order: float, found: Tensor) -> Tensor:
+def _gradient(upstream: Tensor, x: Tensor, y: Tensor, order: float, found: Tensor) -> Tensor:
     """The gradient of `x`, given its distances `found` to `y`, computed as torch does for cdist."""
     gradient: Tensor = torch.ops.aten._cdist_backward(upstream.contiguous(), x, y, order, found.contiguous())
     return gradient

@@ -69,25 +69,28 @@ class Chunks:
                 self.state = s
         return scores
 
-    def pull(
+    def gradient_sums(
         self, gradient: Float[Tensor, "N Q K"], weights: int
     ) -> tuple[Float[Tensor, "N Q h"], Float[Tensor, "N K h"], Float[Tensor, "W h"]]:
-        """`sum_k g slope(s)`, `sum_q g slope(s)`, and `sum g value(s)` for each of the weights."""
+        """The gradients of queries, keys and weights, up to factors that `scores.backward` supplies.
+
+        They are `sum_k g slope(s)`, `sum_q g slope(s)`, and `sum g value(s)` for each of the weights.
+        """
         if self.state is not None:
-            return self._pull(self.state, gradient, weights, None)
+            return self._gradient_sums(self.state, gradient, weights, None)
         of_x, of_y = torch.zeros_like(self.x), torch.zeros_like(self.y)
         of_w = self.x.new_zeros(weights, self.shape[-1])
         for (n, q, k), s in self._states():
-            rows, columns, values = self._pull(s, gradient[n, q, k], weights, s)
+            rows, columns, values = self._gradient_sums(s, gradient[n, q, k], weights, s)
             of_x[n, q] += rows
             of_y[n, k] += columns
             of_w[n if weights > 1 else slice(None)] += values
         return of_x, of_y, of_w
 
-    def _pull(
+    def _gradient_sums(
         self, s: Tensor, gradient: Tensor, weights: int, out: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The result of `pull` for one tile with the states s."""
+        """The result of `gradient_sums` for one tile with the states s."""
         size, queries, _, hidden = s.shape
         value = self.form.value(s).view(size, -1, hidden)
         if weights == 1:

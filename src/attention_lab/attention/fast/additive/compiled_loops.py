@@ -24,14 +24,14 @@ def scores(
     return None if found is None else found[0]
 
 
-def pull(
+def gradient_sums(
     form: Form,
     x: Float[Tensor, "N Q h"],
     y: Float[Tensor, "N K h"],
     gradient: Float[Tensor, "N Q K"],
     weights: int,
 ) -> tuple[Float[Tensor, "N Q h"], Float[Tensor, "N K h"], Float[Tensor, "W h"]] | None:
-    """`sum_k g slope(s)`, `sum_q g slope(s)`, and `sum g value(s)` for each of the weights; None as above."""
+    """The same as `Chunks.gradient_sums`; None if compiling failed."""
     sums = _kernels(form)[1]
     rows = sums(x, y, gradient.contiguous())
     columns = sums(y, x, gradient.mT.contiguous())

@@ -150,10 +150,10 @@ def backward(
     x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # unused if there is a state
     found = None
     if how.path == "triton":
-        found = triton_scores.pull(a, b, gradient, len(w), LOGISTIC[how.activation])
+        found = triton_scores.gradient_sums(a, b, gradient, len(w), LOGISTIC[how.activation])
     elif how.path == "compiled":
-        found = compiled_loops.pull(form, x, y, gradient, len(w))
-    of_a, of_b, of_w = Chunks(form, x, y, state).pull(gradient, len(w)) if found is None else found
+        found = compiled_loops.gradient_sums(form, x, y, gradient, len(w))
+    of_a, of_b, of_w = Chunks(form, x, y, state).gradient_sums(gradient, len(w)) if found is None else found
     if form.scale != 1:
         of_w = of_w * form.scale
     if form.offset:

@@ -126,7 +126,7 @@ def _scores(
     tl.store(out + q[:, None].to(tl.int64) * keys + k, total, mask=new)
 
 
-def _rows(
+def _gradient_sums(
     x_pointer: tl.tensor,
     y_pointer: tl.tensor,
     a_pointer: tl.tensor,
@@ -145,9 +145,9 @@ def _rows(
     with_values: tl.constexpr,
     nvidia: tl.constexpr,
 ) -> None:
-    """One program computes a tile of queries by hidden units of one example, over all keys.
+    """The gradient: one program computes a tile of queries by hidden units of one example, over all keys.
 
-    From E_a `[Q, h]`, E_b `[K, h]` and the gradient `[K, Q]`.
+    The sums are `slopes` and `values`, from E_a `[Q, h]`, E_b `[K, h]` and the gradient `[K, Q]`.
     """
     across = tl.cdiv(hidden, hidden_tile)
     tiles = tl.cdiv(queries, row_tile) * across
@@ -198,4 +198,4 @@ def _rows(
 
 exponentials = kernel(_exponentials, ["rows", "hidden", "row_stride", "unit_stride"])
 scores = kernel(_scores, ["examples", "queries", "keys", "hidden", "weight_stride"])
-rows = kernel(_rows, ["examples", "queries", "keys", "hidden"])
+gradient_sums = kernel(_gradient_sums, ["examples", "queries", "keys", "hidden"])

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.additive.forms import LOGISTIC
-from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, works
+from attention_lab.attention.fast.triton_tools import on_device_of, on_nvidia, triton_works
 
 ROWS, COLUMNS = 8, 128
 """Largest tile of one program, which is one warp: each thread has 8 by 4 sums in its registers."""
@@ -23,7 +23,7 @@ ENTRY_ROWS, ENTRY_UNITS = 16, 64
 
 def usable(a: Tensor, activation: str) -> bool:
     """Whether a kernel applies: tanh or sigmoid, float32 on a CUDA device, with Triton working."""
-    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and works()
+    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and triton_works()
 
 
 def scores(
@@ -49,14 +49,14 @@ def scores(
     return out
 
 
-def pull(
+def gradient_sums(
     a: Float[Tensor, "N Q h"],
     b: Float[Tensor, "N K h"],
     gradient: Float[Tensor, "N Q K"],
     weights: int,
     rate: float,
 ) -> tuple[Float[Tensor, "N Q h"], Float[Tensor, "N K h"], Float[Tensor, "W h"]]:
-    """`sum_k g r (1 - r)`, `sum_q g r (1 - r)`, and `sum g r` for each of the weights."""
+    """As `Chunks.gradient_sums`: `sum_k g r (1 - r)`, `sum_q g r (1 - r)`, and `sum g r` for each w."""
     a, b = a.contiguous(), b.contiguous()
     if not (a.numel() and b.numel()):
         return torch.zeros_like(a), torch.zeros_like(b), a.new_zeros(weights, a.shape[-1])
@@ -66,8 +66,8 @@ def pull(
             _exponentials(side, of, rate, by_unit=False) for side, of in zip((a, b), largest, strict=True)
         )
         values = torch.empty_like(a)
-        of_a = _rows(x, y, a, b, largest, gradient.mT, rate, values)
-        of_b = _rows(y, x, b, a, largest, gradient, rate, None)
+        of_a = _sums_over_keys(x, y, a, b, largest, gradient.mT, rate, values)
+        of_b = _sums_over_keys(y, x, b, a, largest, gradient, rate, None)
     of_w = values.sum(1)
     return of_a, of_b, of_w if weights > 1 else of_w.sum(0, keepdim=True)
 
@@ -84,7 +84,7 @@ def _exponentials(a: Tensor, largest: Tensor, rate: float, *, by_unit: bool) -> 
     return out
 
 
-def _rows(
+def _sums_over_keys(
     x: Tensor,
     y: Tensor,
     a: Tensor,
@@ -99,7 +99,7 @@ def _rows(
     row_tile, hidden_tile = _tile(queries, ROWS), _tile(hidden, COLUMNS)
     tiles = -(-queries // row_tile) * -(-hidden // hidden_tile)
     slopes = torch.empty_like(a)
-    _kernels().rows[(tiles * examples,)](
+    _kernels().gradient_sums[(tiles * examples,)](
         *(x, y, a, b, largest, gradient.contiguous(), slopes, slopes if values is None else values),
         *(examples, queries, keys, hidden, rate),
         *(row_tile, hidden_tile, values is not None, on_nvidia()),
