@@ -88,12 +88,12 @@ def fast_path(parts: Parts, call: Call) -> Path | None:
         return None
     if not drops_single_weights(parts.dropout):
         return None
-    band = _band(parts, call)
-    path = None if band is None else _near(parts, call, band) or _within_band(parts, call, band)
+    band = _usable_band(parts, call)
+    path = None if band is None else _slice(parts, call, band) or _band_or_strips(parts, call, band)
     return path or _linear(parts, call) or _fused(parts, call)
 
 
-def _near(parts: Parts, call: Call, band: Band) -> Path | None:
+def _slice(parts: Parts, call: Call, band: Band) -> Path | None:
     """Use only the keys that the band of some query reaches, if these are less than half of all keys."""
     if torch.compiler.is_compiling():
         return None
@@ -109,14 +109,14 @@ def _near(parts: Parts, call: Call, band: Band) -> Path | None:
         memory.causal,
     )
     call = Call(call.window, query, near, call.offset - start)
-    path = _within_band(parts, call, band) or _fused(parts, call)
+    path = _band_or_strips(parts, call, band) or _fused(parts, call)
     if path is not None:
         return Path("slice", path.context)
     return Path("slice", lambda: parts.pool(parts.weigh(query, near.keys, call.span), near.value))
 
 
-def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
-    """Use strips of keys, if these are faster."""
+def _band_or_strips(parts: Parts, call: Call, band: Band) -> Path | None:
+    """Use strips of keys, if these are faster: in the fused kernel, or with the plain formula."""
     keys, value, mask, causal = call.memory
     blocks = make_blocks(call.query.shape[-2], keys.shape[-2], band.width, causal=causal, offset=call.offset)
     if blocks is None:
@@ -128,7 +128,7 @@ def _within_band(parts: Parts, call: Call, band: Band) -> Path | None:
         features = features_of(parts.score, call.query, keys, mask)
         if features is not None:
             (query, key), scale = _scaled(features, scale)
-            dropout = _dropped(parts)
+            dropout = _dropout_of(parts)
             fused = partial(band_attention, scale=scale, dropout=dropout)
             return Path("band", partial(_in_one_dtype, parts, fused, query, key, value, mask, blocks))
     if not ignores_hidden_keys(parts.normalizer) or _adds_heads(parts, call):
@@ -151,7 +151,7 @@ def _adds_heads(parts: Parts, call: Call) -> bool:
     return any(x.dim() > rank for x in tensors_of(parts.normalizer))
 
 
-def _band(parts: Parts, call: Call) -> Band | None:
+def _usable_band(parts: Parts, call: Call) -> Band | None:
     """The band, if there is one and neither scores nor mask depend on which keys stand beside a key.
 
     None in exported code: it must work for any sizes, but the sizes decide whether strips are faster.
@@ -170,7 +170,7 @@ def _linear(parts: Parts, call: Call) -> Path | None:
         return None
     query, memory = call.query, call.memory
     scale = scale_of(parts.normalizer)
-    if isinstance(scale, Tensor) or scale != 1 or _dropped(parts) or call.bias is not None:
+    if isinstance(scale, Tensor) or scale != 1 or _dropout_of(parts) or call.bias is not None:
         return None
     if not computes_as(call.window, Global):
         return None
@@ -213,7 +213,7 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     )
     (query, key), scale = _scaled(features, scale)
     fused = partial(
-        fused_attention, bias=bias, sink=sink, causal=causal, scale=scale, dropout=_dropped(parts)
+        fused_attention, bias=bias, sink=sink, causal=causal, scale=scale, dropout=_dropout_of(parts)
     )
     return Path("fused", partial(_in_one_dtype, parts, fused, query, key, memory.value, mask))
 
@@ -252,6 +252,6 @@ def _starts_together(call: Call) -> bool:
     return bool(call.offset == 0 and call.query.shape[-2] == call.memory.keys.shape[-2])
 
 
-def _dropped(parts: Parts) -> float:
+def _dropout_of(parts: Parts) -> float:
     """The probability of dropping a weight: 0 in evaluation."""
     return parts.dropout.p if parts.dropout.training else 0.0
