@@ -18,10 +18,6 @@ Chosen = int | slice | Sequence[int] | Tensor | None
 Index = slice | list[int]
 
 
-def _never() -> bool:
-    return False
-
-
 def indices(choice: object, option: str) -> Index | None:
     """A choice as a slice or a list of numbers; None for all.
 
@@ -131,9 +127,9 @@ class Recorder:
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
-    selection: Selection = field(default_factory=Selection)
-    hidden: Callable[[], bool] = _never
-    has_heads: bool = False
+    selection: Selection
+    hidden: Callable[[], bool]
+    has_heads: bool
     queries: int = 0
     outer: "Recorder | None" = None
     thread: int = field(default_factory=threading.get_ident)
@@ -163,7 +159,7 @@ class Recorder:
         if self.paused or self.hidden():
             return
         rows = self._rows(weights.shape[-2])
-        part, mask, centre = self.of_batch(weights.detach(), mask, centre)
+        part, mask, centre = self._selected_examples(weights.detach(), mask, centre)
         if self.selection.examples is not None or rows != slice(None):
             part = part[..., rows, :].clone()  # a view would keep the whole tensor alive
         self._keep(part, _rows_of(mask, rows), _rows_of(centre, rows))
@@ -181,7 +177,7 @@ class Recorder:
         if self.paused or self.hidden():
             return
         memory = call.memory
-        query, keys, value, mask, bias = self.of_batch(
+        query, keys, value, mask, bias = self._selected_examples(
             call.query, memory.keys, memory.value, memory.mask, call.bias
         )
         of_all = Memory(keys, value, mask, memory.causal)
@@ -214,7 +210,7 @@ class Recorder:
         self.queries += size
         return rows
 
-    def of_batch(self, *tensors: Tensor | None) -> list[Any]:
+    def _selected_examples(self, *tensors: Tensor | None) -> list[Any]:
         """The selected examples of tensors that share a batch dimension.
 
         The batch is the first dimension of the tensors of the highest rank, unless that rank is two, or three

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.recording.fused import autocast
-from attention_lab.attention.recording.libraries.hugging_face import asked
+from attention_lab.attention.recording.libraries.hugging_face import running_interface_call
 from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.unobserved import set_modes, unseen, without_recordings
@@ -66,8 +66,8 @@ def _record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     for session in _observers.here:
         site = session.site()
         if site is not None:
-            call, inside = flex_call(*args, **kwargs), asked()
-            session.record_call(site, call if inside is None else replace(call, sinks=inside.sinks))
+            call, interface = flex_call(*args, **kwargs), running_interface_call()
+            session.record_call(site, call if interface is None else replace(call, sinks=interface.sinks))
 
 
 @contextmanager

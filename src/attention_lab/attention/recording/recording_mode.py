@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from attention_lab.attention.recording.by_hand import ByHand
 from attention_lab.attention.recording.by_hand.calls import OPERATORS
 from attention_lab.attention.recording.fused import fused_call
-from attention_lab.attention.recording.libraries.hugging_face import asked
+from attention_lab.attention.recording.libraries.hugging_face import running_interface_call
 from attention_lab.attention.recording.libraries.torch_modules import record_projected
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.unobserved import Watching
@@ -61,9 +61,9 @@ class RecordingMode(Watching):
         if site is not None:
             query = args[0] if args else kwargs["query"]
             heads = site.heads(len(query)) if query.dim() == 3 else site.number_of_heads
-            call = fused_call(heads, *args, **kwargs)
-            inside = asked()
-            self.session.record_call(site, call if inside is None else call.packed(*inside.query.shape[1:3]))
+            call, interface = fused_call(heads, *args, **kwargs), running_interface_call()
+            call = call if interface is None else call.packed(*interface.query.shape[1:3])
+            self.session.record_call(site, call)
 
     def _functional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         site = self.session.site()
@@ -74,5 +74,5 @@ class RecordingMode(Watching):
         name = str(func)
         if not name.startswith("prim") and _OPAQUE.search(name):
             site = self.session.site()
-            if site is not None and asked() is None:
+            if site is not None and running_interface_call() is None:
                 self.session.warn(site.name, f"torch.ops.{name}", REMEDY)

@@ -94,7 +94,7 @@ class Site:
         """The number of heads, for tensors whose first dimension is examples times heads."""
         if joined == self.examples or (self.caller is not None and joined == self.caller.sizes[0]):
             return 1  # examples, with one head
-        own = next((heads for heads in self._numbers_of_heads() if joined % heads == 0), None)
+        own = next((heads for heads in numbers_of_heads(self.module) if joined % heads == 0), None)
         return own or self.heads_of_caller(joined) or 1
 
     def heads_of_caller(self, joined: int) -> int | None:
@@ -110,10 +110,7 @@ class Site:
     @property
     def number_of_heads(self) -> int | None:
         """The number of heads that the module declares; None if it declares none."""
-        return next(self._numbers_of_heads(), None)
-
-    def _numbers_of_heads(self) -> Iterator[int]:
-        return numbers_of_heads(self.module)
+        return next(numbers_of_heads(self.module), None)
 
 
 def numbers_of_heads(module: nn.Module) -> Iterator[int]:

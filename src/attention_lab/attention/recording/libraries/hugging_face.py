@@ -23,7 +23,7 @@ REMEDY = "load the model with attn_implementation='sdpa' or 'eager'"
 
 
 @dataclass(frozen=True)
-class Asked:
+class InterfaceCall:
     """A call of the attention interface by a transformers model.
 
     Attributes:
@@ -40,7 +40,7 @@ _observers = Observers()
 _original: list[Any] = []
 
 
-def asked() -> Asked | None:
+def running_interface_call() -> InterfaceCall | None:
     """The call of an attention interface that is currently running in this thread."""
     return getattr(_running, "call", None)
 
@@ -94,8 +94,8 @@ def _watched(session: Session, implementation: str, function: Callable[..., Any]
 
     def call(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Run the function, and record its call if nothing inside did so."""
-        calls, before = session.calls, asked()
-        _running.call = Asked(query, kwargs.get("s_aux"))
+        calls, before = session.calls, running_interface_call()
+        _running.call = InterfaceCall(query, kwargs.get("s_aux"))
         try:
             if flash:
                 with unseen():
