@@ -193,15 +193,6 @@ class Sigmoid(_Tempered):
         return torch.sigmoid(visible - count.log()).to(scores.dtype)
 
 
-def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Keys that must have weight zero: those that are masked or outside the support of a compact kernel."""
-    outside = scores.detach() == -torch.inf
-    if mask is None:
-        return outside
-    _check(mask, scores)
-    return outside | ~mask
-
-
 def _check_scores(scores: object) -> None:
     """Raise TypeError if scores are not a tensor, ValueError if weights would be rounded to whole numbers."""
     if torch.compiler.is_compiling():
@@ -227,7 +218,10 @@ def _on_simplex(
     instead of an infinity, which would turn into NaN.
     """
     _check_scores(scores)
-    outside = _outside(scores, mask)
+    outside = scores.detach() == -torch.inf  # of the support of a compact kernel
+    if mask is not None:
+        _check(mask, scores)
+        outside = outside | ~mask
     working = torch.promote_types(scores.dtype, torch.float32)
     scaled = scores.to(working).masked_fill(outside, 0.0) / temperature
     if not scaled.shape[-1]:

@@ -79,43 +79,29 @@ def graphs_of(model: nn.Module, sizes: ClassificationSizes | None = None) -> lis
         case Seq2Seq() | Transformer():
             return _encoder_and_step(model)
         case SequenceClassifier():
-            return [_classifier(model, partial(_sequences, model.embedding), _longest_input(model))]
+            make = partial(_sequences, model.embedding)
+            return [_forward(model, ("inputs", "lengths"), make, _longest_input(model))]
         case LanguageModel():
-            return [_language(model)]
+            make = partial(_sequences, model.embedding)
+            return [_forward(model, ("tokens",), lambda *sizes: make(*sizes)[:1], model.length)]
         case KernelRegression():
             return [_regression(model)]
         case Ensemble():
             raise LabError("an ensemble cannot be exported: export each of its checkpoints")
     if sizes is not None:
-        return [_classifier(model, partial(_as_in_data, sizes), sizes.length)]
+        return [_forward(model, ("inputs", "lengths"), partial(_as_in_data, sizes), sizes.length)]
     raise LabError(
         f"{type(model).__name__} cannot be exported; seq2seq, transformer, lm, nw and classifiers "
         "(multihead, cnn, rnn, or your own) can"
     )
 
 
-def _classifier(model: nn.Module, make: Callable[[int, int], Tensors], longest: int | None) -> Graph:
-    return Graph(
-        "",
-        _Call(scanned(model), lambda own, *inputs: (own(*inputs),)),
-        ("inputs", "lengths"),
-        ("logits",),
-        make,
-        lambda *inputs: (model(*inputs),),
-        longest,
-    )
-
-
-def _language(model: LanguageModel) -> Graph:
-    return Graph(
-        "",
-        _Call(scanned(model), lambda own, tokens: (own(tokens),)),
-        ("tokens",),
-        ("logits",),
-        lambda batch, length: _sequences(model.embedding, batch, length)[:1],
-        lambda tokens: (model(tokens),),
-        model.length,
-    )
+def _forward(
+    model: nn.Module, inputs: tuple[str, ...], make: Callable[[int, int], Tensors], longest: int | None
+) -> Graph:
+    """The graph of a model that returns logits."""
+    module = _Call(scanned(model), lambda own, *given: (own(*given),))
+    return Graph("", module, inputs, ("logits",), make, lambda *given: (model(*given),), longest)
 
 
 def _regression(model: KernelRegression) -> Graph:
