@@ -1,4 +1,4 @@
-"""How hard attention is trained: the variational bound, and estimates of its gradient.
+"""How hard attention is trained: the variational bound, and estimates of its gradient (REINFORCE).
 
 The attended position s is a latent variable with `p(s) = a`. By Jensen's inequality
 (1502.03044, eq. 10)

@@ -11,7 +11,7 @@ from attention_lab.argument_checks import kind_of
 from attention_lab.attention.checks.keys import check_causal, check_fields, check_memory
 from attention_lab.attention.checks.returned import check_keys, check_span
 from attention_lab.attention.checks.tensors import check_tensors
-from attention_lab.attention.fast.growing import append_rows
+from attention_lab.attention.fast.key_value_cache import append_rows
 from attention_lab.attention.masks import causal_mask, check_indices, known_all_true
 from attention_lab.attention.scores import Score
 from attention_lab.attention.torch_state import has_values
@@ -20,6 +20,8 @@ from attention_lab.attention.windows import Span, Window
 
 class Memory(NamedTuple):
     """What queries attend to: computed once for a source by `Attention.remember`, then passed on.
+
+    In decoding it is the key-value cache: `MultiHead.step` extends it by the new positions.
 
     Attributes:
         keys: the keys as prepared by the score, `[..., K, f]`.
@@ -67,7 +69,7 @@ class Memory(NamedTuple):
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked.
 
-        Without gradients, the second call in a row and all later ones copy only `more`: see `fast.growing`.
+        Without gradients, from the second call in a row on only `more` is copied: see `fast.key_value_cache`.
 
         Raises:
             TypeError: `more` is not a memory.

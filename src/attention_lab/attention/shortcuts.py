@@ -1,9 +1,9 @@
-"""Whether the shortcuts of a part, from which the fast paths compute, still describe its formula.
+"""Which parts a fast path may bypass: those whose shortcuts give what their `forward` computes.
 
-The formula of a part is its `forward`. A subclass that overrides it without the shortcut, such as a score
-that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path; nor does a part with
-hooks of its own, which may change what it computes and must be called. Global module hooks do not reach the
-parts whose fast path is taken.
+Shortcuts are `Score.features`, `Score.kernel_features` and `Normalizer.softmax_scale`. A subclass that
+overrides `forward` without the shortcut, such as a score that doubles the `forward` of `ScaledDot` but
+inherits its `features`, gets no fast path; nor does a part with hooks of its own, which may change what it
+computes and must be called. Global module hooks do not reach the parts whose fast path is taken.
 """
 
 from collections.abc import Callable

@@ -51,7 +51,7 @@ class Transformer(TransductionModel):
         """The longest output, in symbols; limited only by learned positions or scores of positions."""
         tables = [part.length for part in self.decoder.modules() if isinstance(part, Location | QueryFree)]
         tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
-        return min(tables, default=2**31)
+        return min(tables, default=super().longest)
 
     def encode(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> Encoded:
         """The annotations of the sources, which serve as both keys and values."""

@@ -29,8 +29,8 @@ from attention_lab.attention.recording.unobserved import compiled_method, unseen
 
 _changing = RLock()
 """Held while a recording changes a module, which another thread may record, too."""
-_originals: dict[type[nn.Module], Forward] = {}
-_wraps: dict[tuple[type[nn.Module], int], list[Wrap]] = {}
+_originals: dict[type[nn.Module], Forward] = {}  # of the classes whose `forward` is replaced
+_wraps: dict[tuple[type[nn.Module], int], list[Wrap]] = {}  # by such a class and the module to record
 
 
 @contextmanager

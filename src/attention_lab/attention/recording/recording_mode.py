@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from attention_lab.attention.recording.by_hand import ByHand
 from attention_lab.attention.recording.by_hand.calls import OPERATORS
+from attention_lab.attention.recording.by_hand.hand_written import ByHand
 from attention_lab.attention.recording.fused import fused_call
 from attention_lab.attention.recording.libraries.hugging_face import running_interface_call
 from attention_lab.attention.recording.libraries.torch_modules import record_projected

@@ -1,4 +1,4 @@
-"""Keys and values that grow step by step, with spare room behind them: a step copies only what is new.
+"""The key-value cache of decoding: spare room behind keys and values; a step copies only what is new.
 
 `torch.cat` would copy all of them in every step of decoding, into memory that the system has to provide anew:
 from some hundred keys on, that takes longer than attending to them.

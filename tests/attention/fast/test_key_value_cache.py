@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Attention, Dot
-from attention_lab.attention.fast.growing import append_rows
+from attention_lab.attention.fast.key_value_cache import append_rows
 from attention_lab.attention.memory import Memory
 
 MODES = [torch.no_grad, torch.inference_mode]
