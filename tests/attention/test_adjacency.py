@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Additive, Attention, ScaledDot, Score, adjacency_mask
-from attention_lab.attention.masks import check_edges
+from attention_lab.attention.checks.masks import check_edges
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 3]])  # a triangle and a tail; node 4 stands alone
 NODES = 5

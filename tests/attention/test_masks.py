@@ -9,7 +9,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from attention_lab.attention import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
-from attention_lab.attention.masks import check_lengths, mask_and_bias
+from attention_lab.attention.checks.masks import check_lengths
+from attention_lab.attention.masks import mask_and_bias
 from attention_lab.attention.torch_state import under_vmap
 from attention_lab.errors import LabError
 

@@ -6,14 +6,13 @@ dimensions as the weights. Without heads, `[B, 1, K]` hides padding from every q
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attention_lab.argument_checks import check_number, kind_of
+from attention_lab.attention.checks.masks import check_edges, check_lengths
+from attention_lab.attention.checks.tensors import check_count, check_indices
 from attention_lab.attention.torch_state import has_values
 
 
@@ -49,45 +48,6 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
             )
     per_query = lengths if lengths.dim() == 2 else lengths.unsqueeze(-1)
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
-
-
-def check_lengths(lengths: object) -> None:
-    """Raise TypeError if lengths are not a tensor, or are a boolean mask."""
-    if not isinstance(lengths, Tensor):
-        raise TypeError(
-            f"lengths must be a tensor, such as torch.tensor([3, 5]), not {type(lengths).__name__}"
-        )
-    if lengths.dtype == torch.bool:
-        raise TypeError("lengths must be integers, not a boolean mask: for a mask [B, K], give mask.sum(-1)")
-
-
-def check_mask(mask: object, scores: Sequence[int] | None = None) -> None:
-    """Raise an error if a mask is not a boolean tensor, or does not broadcast to scores of this shape."""
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"a mask must be a boolean tensor (True = attend), not {kind_of(mask)}")
-    if mask.dtype != torch.bool:
-        other = (
-            "mask == 0 for one that is added to the scores"
-            if mask.is_floating_point()
-            else "lengths_mask(lengths, keys) for lengths"
-        )
-        raise ValueError(
-            f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "
-            f"and zeros, or {other}"
-        )
-    if scores is not None and not broadcast(mask.shape, scores):
-        raise ValueError(
-            f"a mask {list(mask.shape)} does not broadcast to the scores {list(scores)}: a mask [B, K] for "
-            "padding becomes mask.unsqueeze(1)"
-        )
-
-
-def broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two shapes broadcast with each other."""
-    return first == second or all(
-        one == other or 1 in (one, other)
-        for one, other in zip(reversed(first), reversed(second), strict=False)
-    )
 
 
 def known_all_true(mask: Bool[Tensor, "..."]) -> bool:
@@ -201,39 +161,8 @@ def adjacency_mask(
     return mask
 
 
-def check_edges(edges: Any) -> None:
-    """Raise TypeError or ValueError if edges are not a tensor of whole numbers `[2, E]`."""
-    check_indices("edges", edges, "node indices, such as torch.tensor([[0], [1]])")
-    if edges.dim() != 2 or len(edges) != 2:
-        turned = ": give edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
-        raise ValueError(
-            f"edges must be [2, E], source nodes and target nodes, got {list(edges.shape)}{turned}"
-        )
-
-
-def check_count(name: str, number: object, least: int | None = None) -> None:
-    """Raise LabError if a size or a position is not a whole number, or is below `least`.
-
-    Not checked: anything in compiled code, symbolic numbers, and tensors that hold a single integer.
-    """
-    if type(number) is int and (least is None or number >= least):  # the usual case, without a call
-        return
-    if torch.compiler.is_compiling() or isinstance(number, torch.SymInt):
-        return
-    if isinstance(number, Tensor) and number.dim() == 0 and not number.is_floating_point():
-        return
-    check_number(name, number, least=least, whole=True)
-
-
 def _check_counts(queries: object, keys: object, offset: object) -> None:
     """`check_count` for the sizes and the offset of a mask that depends on positions."""
     check_count("queries", queries, least=0)
     check_count("keys", keys, least=0)
     check_count("offset", offset)
-
-
-def check_indices(name: str, given: object, wanted: str) -> None:
-    """Raise TypeError if an argument is not a tensor of whole numbers."""
-    if not isinstance(given, Tensor) or given.dtype not in (torch.int64, torch.int32):
-        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise TypeError(f"{name} must be an integer tensor of {wanted}, not {kind}")

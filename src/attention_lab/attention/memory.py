@@ -10,9 +10,9 @@ from torch import Tensor
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.checks.keys import check_causal, check_fields, check_memory
 from attention_lab.attention.checks.returned import check_keys, check_span
-from attention_lab.attention.checks.tensors import check_tensors
+from attention_lab.attention.checks.tensors import check_indices, check_tensors
 from attention_lab.attention.fast.key_value_cache import append_rows
-from attention_lab.attention.masks import causal_mask, check_indices, known_all_true
+from attention_lab.attention.masks import causal_mask, known_all_true
 from attention_lab.attention.scores import Score
 from attention_lab.attention.torch_state import has_values
 from attention_lab.attention.windows import Span, Window

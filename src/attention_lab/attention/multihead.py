@@ -9,10 +9,9 @@ from attention_lab.argument_checks import check_heads, kind_of
 from attention_lab.attention.attention import Mechanism, check_mechanism
 from attention_lab.attention.checks.positions import check_relative
 from attention_lab.attention.checks.queries import checked_memory
-from attention_lab.attention.checks.tensors import check_tensors
+from attention_lab.attention.checks.tensors import broadcast, check_count, check_tensors
 from attention_lab.attention.fast.grouped import grouped_attention, remember_groups, with_all_heads
 from attention_lab.attention.fast.packed import Packing
-from attention_lab.attention.masks import broadcast, check_count
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys

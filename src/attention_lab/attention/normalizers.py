@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.argument_checks import check_heads, check_number, kind_of
-from attention_lab.attention.masks import check_mask, known_all_true
+from attention_lab.attention.checks.masks import check_mask
+from attention_lab.attention.masks import known_all_true
 from attention_lab.attention.simplex import entmax15, sparsemax
 
 

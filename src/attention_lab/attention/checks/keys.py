@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.checks.tensors import check_devices
-from attention_lab.attention.masks import broadcast, check_mask
+from attention_lab.attention.checks.masks import check_mask
+from attention_lab.attention.checks.tensors import broadcast, check_devices
 from attention_lab.attention.scores import Score
 
 

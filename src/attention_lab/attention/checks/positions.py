@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import check_number, kind_of
-from attention_lab.attention.masks import check_count
+from attention_lab.attention.checks.tensors import check_count
 from attention_lab.errors import LabError
 
 

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.attention.checks.keys import check_fields
-from attention_lab.attention.checks.tensors import check_devices, check_tensors
-from attention_lab.attention.masks import broadcast, check_count
+from attention_lab.attention.checks.tensors import broadcast, check_count, check_devices, check_tensors
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.scores.projection import NO_VALUES
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
-from attention_lab.attention.masks import broadcast
+from attention_lab.attention.checks.tensors import broadcast
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Span
 from attention_lab.errors import PartError

@@ -1,9 +1,11 @@
-"""Check that tensors are tensors, and that their devices, types and sizes go together."""
+"""Check that tensors are tensors whose devices, types and sizes go together, and numbers whole numbers."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from attention_lab.argument_checks import kind_of
+from attention_lab.argument_checks import check_number, kind_of
 from attention_lab.attention.torch_state import product_dtype
 
 
@@ -68,3 +70,32 @@ def check_floating(x: Tensor) -> None:
     """Raise ValueError if queries or keys are whole numbers, to which scores would be rounded."""
     if not torch.compiler.is_compiling() and not x.is_floating_point():
         raise ValueError(f"queries and keys must be floating-point, got {x.dtype}: give x.float()")
+
+
+def broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes broadcast with each other."""
+    return first == second or all(
+        one == other or 1 in (one, other)
+        for one, other in zip(reversed(first), reversed(second), strict=False)
+    )
+
+
+def check_count(name: str, number: object, least: int | None = None) -> None:
+    """Raise LabError if a size or a position is not a whole number, or is below `least`.
+
+    Not checked: anything in compiled code, symbolic numbers, and tensors that hold a single integer.
+    """
+    if type(number) is int and (least is None or number >= least):  # the usual case, without a call
+        return
+    if torch.compiler.is_compiling() or isinstance(number, torch.SymInt):
+        return
+    if isinstance(number, Tensor) and number.dim() == 0 and not number.is_floating_point():
+        return
+    check_number(name, number, least=least, whole=True)
+
+
+def check_indices(name: str, given: object, wanted: str) -> None:
+    """Raise TypeError if an argument is not a tensor of whole numbers."""
+    if not isinstance(given, Tensor) or given.dtype not in (torch.int64, torch.int32):
+        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        raise TypeError(f"{name} must be an integer tensor of {wanted}, not {kind}")
