@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.console_text import counted, quoted
 from attention_lab.constructor_options import options_of
-from attention_lab.data.file_warnings.format_hints import header_hints, swapped_labels_hint
+from attention_lab.data.file_warnings.format_hints import header_hints, quotes_hint, swapped_labels_hint
 from attention_lab.data.file_warnings.long_lines import long_line_hint, longest_allowed
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files, unseen_labels_hint
@@ -175,7 +175,7 @@ class Labelled(ClassificationData):
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
         rows = read_once(self.files)
-        self.hints.update(header_hints(rows) | swapped_labels_hint(rows))
+        self.hints.update(header_hints(rows) | quotes_hint(rows) | swapped_labels_hint(rows))
         tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
         places, lengths = [row.place for row in chain(*rows)], [len(one) for one in chain(*tokens)]
         codec = self.given(ClassificationCodec)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.file_warnings.format_hints import header_hints, space_hint
+from attention_lab.data.file_warnings.format_hints import header_hints, quotes_hint, space_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
@@ -41,7 +41,7 @@ class Pairs(TransductionData):
             return Example(self.source.tokens(row.first), self.target.tokens(row.second))
 
         rows = read_once(self.files)
-        self.hints.update(header_hints(rows))
+        self.hints.update(header_hints(rows) | quotes_hint(rows))
         self.source = self._with_pieces("source", [row.first for row in rows.train])
         self.target = self._with_pieces("target", [row.second for row in rows.train])
         if self.given(TransductionCodec) is None:

@@ -27,6 +27,22 @@ def test_a_header_is_pointed_out(kind: type[Pairs], header: str, line: str, tmp_
     assert f"{file}:1: '{shown}' is read as an example: remove it if it is a header" in data.hints.values()
 
 
+def test_quotes_around_fields_are_pointed_out(tmp_path: Path) -> None:
+    """As R's `write.table` writes them: around texts, but not around numbers."""
+    file = tmp_path / "a.tsv"
+    lines = [f'{row % 2}\t"a ""good"" film {row}"' for row in range(20)]
+    file.write_text("\n".join(['"label"\t"text"', *lines]) + "\n")
+    data = Labelled(file=str(file))
+    data.setup()
+    assert data.hints[f"{file}:1"].startswith(f'{file}:1: \'"label"<TAB>"text"\' is read as an example')
+    advice = "write the file without them, in R by write.table(..., quote=FALSE)"
+    assert data.hints["quotes"] == f"{file}: quotes around fields are read as part of them: {advice}"
+    file.write_text("\n".join([*lines, "1\ta film"]) + "\n")
+    data = Labelled(file=str(file))
+    data.setup()
+    assert data.hints.keys() == set()
+
+
 def test_words_that_may_be_examples_are_not_headers() -> None:
     rows = [Row("a:1", "source", "s ɔː s"), Row("a:2", "source", "target"), Row("a:11", "text", "label")]
     assert header_hints([rows, []]) == {}

@@ -1,4 +1,4 @@
-"""Recognise files in another format than expected: a header, swapped columns, or symbols with spaces."""
+"""Recognise files in another format than expected: headers, quotes, swapped columns, symbols with spaces."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,10 +29,22 @@ def header_hints(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     found = {}
     for row in first:
         fields = [field for field in (row.first, row.second, row.third) if field]
-        if all(field.strip().lower() in _HEADINGS for field in fields):
+        if all(field.strip('" ').lower() in _HEADINGS for field in fields):
             heading = "<TAB>".join(fields)
             found[row.place] = f"{row.place}: '{heading}' is read as an example: remove it if it is a header"
     return found
+
+
+def quotes_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
+    """A line if all fields of a column are in quotes, as R's `write.table` writes texts."""
+    rows = [row for split in splits for row in split]
+    for column in ("first", "second", "third"):
+        fields = (getattr(row, column) for row in rows)
+        if rows and all(len(field) > 1 and field[0] == field[-1] == '"' for field in fields):
+            file = rows[0].place.rpartition(":")[0]
+            advice = "write the file without them, in R by write.table(..., quote=FALSE)"
+            return {"quotes": f"{file}: quotes around fields are read as part of them: {advice}"}
+    return {}
 
 
 def swapped_tags_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.file_warnings.format_hints import header_hints, swapped_tags_hint
+from attention_lab.data.file_warnings.format_hints import header_hints, quotes_hint, swapped_tags_hint
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
@@ -42,7 +42,7 @@ class Inflection(TransductionData):
     def examples(self) -> Splits[list[Example]]:
         """Read the files."""
         rows = read_once(self.files)
-        self.hints.update(header_hints(rows) | swapped_tags_hint(rows))
+        self.hints.update(header_hints(rows) | quotes_hint(rows) | swapped_tags_hint(rows))
         if self.files.known_forms and self.files.test_only:
             raise LabError(
                 f"data.known_forms={self.files.known_forms} needs the training examples: give "
