@@ -25,7 +25,7 @@ from attention_lab.attention.recording.missed_attention import missed_attention_
 from attention_lab.attention.recording.recording_mode import RecordingMode
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unobserved import compiled_method, unseen
+from attention_lab.attention.recording.unobserved import compiled_method, unobserved
 
 _changing = RLock()
 """Held while a recording changes a module, which another thread may record, too."""
@@ -220,20 +220,20 @@ def _warn_of_scripts(session: Session) -> None:
 def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:
     """Replacements for the methods of compiled modules, which run unobserved and warn about it."""
     return [
-        (module, method, _unseen(session, name, getattr(module, method)))
+        (module, method, _unobserved(session, name, getattr(module, method)))
         for name, module in session.modules()
         if (method := compiled_method(module)) is not None
     ]
 
 
-def _unseen(session: Session, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _unobserved(session: Session, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that runs unobserved."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if session.wants(name):
             uncompiled = 'record it before torch.compile, or in torch.compiler.set_stance("force_eager")'
             session.warn(name, "a compiled graph", uncompiled)
-        with unseen():
+        with unobserved():
             return method(*args, **kwargs)
 
     return call

@@ -22,7 +22,7 @@ from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.libraries.hugging_face import running_interface_call
 from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unobserved import set_modes, unseen, without_recordings
+from attention_lab.attention.recording.unobserved import set_modes, unobserved, without_recordings
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
 _HOME = "torch.nn.attention.flex_attention"
@@ -133,7 +133,7 @@ def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Ten
         index = examples, heads, queries, keys
         visible = None
         # DisableTorchFunction would also turn off the mode that allows a tensor as an index.
-        with torch._C._EnableTorchFunction(), unseen(), TransformGetItemToIndex():
+        with torch._C._EnableTorchFunction(), unobserved(), TransformGetItemToIndex():
             if score_mod is not None:
                 scores = _of_all(score_mod, (0,))(scores, *index)
             if mask_mod is not None:

@@ -19,7 +19,7 @@ class Watching(TorchFunctionMode):
 
 
 @contextmanager
-def unseen() -> Iterator[None]:
+def unobserved() -> Iterator[None]:
     """Hide the functions inside from recordings: torch leaves its fast paths while any mode is active."""
     before = without_recordings()
     try:

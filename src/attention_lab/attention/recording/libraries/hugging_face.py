@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.observers import Observers
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unobserved import unseen
+from attention_lab.attention.recording.unobserved import unobserved
 from attention_lab.attention.recording.weights import KernelCall
 
 TRANSFORMERS = "transformers.modeling_utils"
@@ -98,7 +98,7 @@ def _watched(session: Session, implementation: str, function: Callable[..., Any]
         _running.call = InterfaceCall(query, kwargs.get("s_aux"))
         try:
             if flash:
-                with unseen():
+                with unobserved():
                     result = function(module, query, key, value, *args, **kwargs)
             else:
                 result = function(module, query, key, value, *args, **kwargs)

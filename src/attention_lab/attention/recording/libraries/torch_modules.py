@@ -18,7 +18,7 @@ from attention_lab.attention.recorder import Index
 from attention_lab.attention.recording.fused import padded
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
-from attention_lab.attention.recording.unobserved import Watching, unseen
+from attention_lab.attention.recording.unobserved import Watching, unobserved
 from attention_lab.attention.recording.weights import KernelCall
 from attention_lab.attention.torch_multihead import MultiheadAttention
 from attention_lab.attention.torch_state import uncached_autocast
@@ -32,7 +32,7 @@ def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, st
     """Replacements for the methods of torch's modules during a recording."""
     found: list[tuple[nn.Module, str, Forward]] = []
 
-    def seen() -> AbstractContextManager[Any]:
+    def observed() -> AbstractContextManager[Any]:
         return mode if session.is_here else nullcontext()
 
     for name, module in session.open_modules():
@@ -42,12 +42,12 @@ def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, st
             case nn.TransformerEncoderLayer():
                 if type(module).forward is nn.TransformerEncoderLayer.forward:
                     found.append((module, "forward", _layer(session, name, module, module.forward)))
-                found.append((module, "_sa_block", _within(seen, module._sa_block)))
+                found.append((module, "_sa_block", _within(observed, module._sa_block)))
             case nn.TransformerEncoder():
                 if type(module).forward is nn.TransformerEncoder.forward:
-                    found.append((module, "forward", _within(unseen, module.forward)))
+                    found.append((module, "forward", _within(unobserved, module.forward)))
                 found += [
-                    (layer, "forward", _within(seen, layer.forward))
+                    (layer, "forward", _within(observed, layer.forward))
                     for layer in module.layers
                     if type(layer).forward is not nn.TransformerEncoderLayer.forward
                 ]
@@ -60,7 +60,7 @@ def inherited_forwards(session: Session) -> list[tuple[type[nn.Module], nn.Modul
     bases: list[tuple[type[nn.Module], Callable[..., Forward]]] = [
         (nn.MultiheadAttention, _multihead),
         (nn.TransformerEncoderLayer, _layer),
-        (nn.TransformerEncoder, lambda session, name, module, method: _within(unseen, method)),
+        (nn.TransformerEncoder, lambda session, name, module, method: _within(unobserved, method)),
     ]
     for name, module in session.open_modules():
         for base, wrap in bases:
@@ -94,7 +94,7 @@ def _multihead(session: Session, name: str, module: nn.MultiheadAttention, metho
         is_causal: bool = False,
     ) -> Any:
         """Run the module's own method, then record its call."""
-        with unseen():
+        with unobserved():
             arguments = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
             result = method(query, key, value, *arguments)
         causal = is_causal and not need_weights
@@ -116,7 +116,7 @@ def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer, metho
     ) -> Any:
         """Run the layer's own method, then record its attention if nothing inside did so."""
         calls = session.calls
-        with unseen():
+        with unobserved():
             result = method(src, src_mask, src_key_padding_mask, is_causal)
         if (
             session.calls == calls

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unobserved import unseen
+from attention_lab.attention.recording.unobserved import unobserved
 from attention_lab.attention.recording.weights import attended
 
 
@@ -27,7 +27,7 @@ def _attend(session: Session, name: str, module: nn.Module) -> Callable[..., Any
         """Run the module's own method, then record the weights that it returns."""
         if module.flash and kwargs.get("attn_delta") is None:
             return method(*args, **kwargs)
-        with unseen():
+        with unobserved():
             result = method(*args, **kwargs)
         weights, scores = result[1].post_softmax_attn, result[1].pre_softmax_attn
         site = session.site_of(name, module)
