@@ -224,8 +224,8 @@ def test_altered_codecs_are_refused(changed: dict[str, Any], said: str) -> None:
             [np.zeros((3, 6, 6))],
             r"needs tensors \[C, S, S\] of one size, C = 1 or 3, S a multiple of 2, not .*ndarray",
         ),
-        ([torch.rand(3, 6, 6) * 255], "of light from 0 to 1$"),
-        ([torch.full((1, 6, 6), torch.nan)], "of light from 0 to 1$"),
+        ([torch.rand(3, 6, 6) * 255], "with values from 0 to 1$"),
+        ([torch.full((1, 6, 6), torch.nan)], "with values from 0 to 1$"),
     ],
 )
 def test_images_of_ones_own_are_checked(images: Any, said: str) -> None:

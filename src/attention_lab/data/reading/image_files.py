@@ -2,7 +2,7 @@
 
 An image of text is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size.
 Its cells are numbered down each column, from left to right, so that padding on the right comes last. A
-labelled image is a square [C, S, S] of light from 0 (black) to 1, with one channel or three.
+labelled image is a square [C, S, S] with values from 0 (black) to 1 (white) and one channel or three.
 """
 
 import io
@@ -96,7 +96,7 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
 
 
 def read_square(path: Path, size: int, *, colour: bool) -> Tensor:
-    """Read an image of anything, upright, scaled to a square [C, S, S] of light; C is 3 in colour, else 1.
+    """Read an image of anything, upright, scaled to a square [C, S, S]; C is 3 in colour, else 1.
 
     Raises:
         LabError: the file is missing, not an image, too large, or has pixels of 32 bits.
@@ -105,7 +105,7 @@ def read_square(path: Path, size: int, *, colour: bool) -> Tensor:
 
 
 def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode: str) -> Tensor:
-    """An image [C, H, W] of light from 0 to 1; `scaled` gives width and height from those of the file."""
+    """An image [C, H, W] with values from 0 to 1; `scaled` gives width and height from those of the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about damaged files

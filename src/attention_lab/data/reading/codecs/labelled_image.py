@@ -40,7 +40,7 @@ class LabelledImageCodec(ClassificationCodec):
 
         Args:
             labels: the names of the classes.
-            train: the images [C, S, S], of light from 0 to 1, with one channel or three.
+            train: the images [C, S, S], with values from 0 to 1 and one channel or three.
             patch_size: the side of a patch in pixels; S is a multiple of it.
 
         Raises:
@@ -124,7 +124,7 @@ class LabelledImageCodec(ClassificationCodec):
 
 
 def _checked_shape(images: Sequence[Tensor], patch_size: int) -> tuple[int, int]:
-    """The channels and the side of all images. Raises LabError unless they are squares of light."""
+    """The channels and side of all images. Raises LabError unless they are squares with values in [0, 1]."""
     for one in images:
         found = list(one.shape) if isinstance(one, Tensor) else kind_of(one)
         square = (
@@ -139,7 +139,7 @@ def _checked_shape(images: Sequence[Tensor], patch_size: int) -> tuple[int, int]
                 f"{patch_size}, not {found}"
             )
         if not bool(((one >= 0) & (one <= 1)).all()):
-            raise LabError("LabelledImageCodec.of needs images of light from 0 to 1")
+            raise LabError("LabelledImageCodec.of needs images with values from 0 to 1")
     if not len(images):
         raise LabError("LabelledImageCodec.of needs at least one image")
     return images[0].shape[0], images[0].shape[1]
