@@ -120,8 +120,8 @@ def test_a_folder_of_images_is_to_be_listed(tmp_path: Path) -> None:
     with pytest.raises(LabError) as raised:
         LabelledImages(file=str(tmp_path)).setup()
     assert str(raised.value) == (
-        f"{tmp_path}: it is a directory: list its images in a file of label<TAB>image lines; "
-        "docs/guides/own-data.md shows how"
+        f"{tmp_path}: it is a directory, not a regular file: list its images in a file of label<TAB>image "
+        "lines, as docs/guides/own-data.md shows"
     )
 
 

@@ -223,8 +223,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
     if "image" in names and is_folder(path):
-        guide = "docs/guides/own-data.md shows how"
-        raise LabError(f"{path}: it is a directory: list its images in a file of {layout} lines; {guide}")
+        advice = f"list its images in a file of {layout} lines, as docs/guides/own-data.md shows"
+        raise LabError(f"{path}: it is a directory, not a regular file: {advice}")
     for number, line in enumerate(read_rows(path, COLUMNS).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
