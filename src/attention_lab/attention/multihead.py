@@ -22,10 +22,10 @@ class MultiHead(nn.Module):
 
     1706.03762, section 3.2.2, with any mechanism in the heads. A single head also has W^Q, W^K and W^V.
 
-    Grouped-query attention (2305.13245, section 2.2) has G < H heads of keys and values, each shared by H / G
-    heads of queries; multi-query attention (1911.02150) has one. Unless the score has parameters, only these
-    G heads are remembered, and where all queries see the same keys, as in a step of decoding, they are not
-    copied for each head.
+    Grouped-query attention (2305.13245, section 2.2) has G < H key-value heads, each shared by H / G query
+    heads; multi-query attention (1911.02150) has one. Unless the score has parameters, only these G heads are
+    remembered, and where all queries see the same keys, as in a step of decoding, they are not copied for
+    each head.
 
     Args:
         mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.

@@ -1,4 +1,4 @@
-"""Grouped-query attention: heads of queries share heads of keys and values, which are not copied."""
+"""Grouped-query attention: query heads share key-value heads, which are not copied."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,7 +20,7 @@ def remember_groups(
     *,
     causal: bool = False,
 ) -> Memory:
-    """The memory of G heads of keys and values for `grouped_attention` of H heads of queries.
+    """The memory of G key-value heads for `grouped_attention` of H query heads.
 
     It has all H heads if the keys of a group are prepared differently for each, because the score has
     parameters, or are masked differently.
@@ -39,7 +39,7 @@ def grouped_attention(
     offset: int = 0,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B H Q dv"]:
-    """Attention of H heads of queries to G heads of keys and values, each shared by H / G of them.
+    """Attention of H query heads to G key-value heads, each shared by H / G of them.
 
     Where all queries see the same keys, as in a step of decoding, these are not copied for each head.
 

@@ -50,7 +50,7 @@ def attend(
     Args:
         module: the module that attends.
         query: `[B, H, Q, d]`.
-        key: `[B, G, K, d]`, each for H / G heads of queries.
+        key: `[B, G, K, d]`, each for H / G query heads.
         value: `[B, G, K, dv]`.
         attention_mask: boolean, True = attend, or numbers that are added to the scores; None to attend to
             every key or, if there are several queries and the attention is causal, to earlier ones.

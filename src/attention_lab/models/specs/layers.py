@@ -14,8 +14,7 @@ class LayerSpec:
     Attributes:
         d_model: size of the representations.
         heads: number of heads in each layer.
-        key_value_heads: number of heads of keys and values, a divisor of `heads`; None for as many. See
-            `MultiHead`.
+        key_value_heads: number of key-value heads, a divisor of `heads`; None for as many. See `MultiHead`.
         layers: number of layers.
         feedforward: hidden size of the feed-forward networks.
         dropout: dropout probability on the embeddings, on the output of each sublayer and inside the
