@@ -119,8 +119,8 @@ def test_words_are_decoded_from_the_files_alone(tmp_path: Path) -> None:
 def test_what_onnx_does_not_have_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         LabError,
-        match=r"m.step.onnx: ONNX cannot represent this model: window=local_p in a recurrent decoder; "
-        r"choose export=model.pt2$",
+        match=r"m.step.onnx: ONNX cannot represent this model: window=local_p in a recurrent decoder "
+        r"with wiring=luong and without input feeding; choose export=model.pt2$",
     ):
         export(MODELS["local_p"]().eval(), PAIRS, tmp_path / "m.onnx")
 

@@ -43,6 +43,7 @@ def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None)
     )
     for encoding in ("utf-16-le", "utf-16-be"):  # without a byte order mark
         assert refusal(file, "x\ty\n".encode(encoding), columns) == f": not UTF-8, but UTF-16{save}"
+    assert "UTF-16" not in refusal(file, bytes(100), columns)  # as a crash may leave a file
     packed = ": not UTF-8, but compressed by gzip; unpack it first"
     assert refusal(file, gzip.compress(b"x\ty\n", mtime=0), columns) == packed
     with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):

@@ -80,7 +80,7 @@ def decode_text(content: bytes, path: str) -> str:
     for start, found in _OTHER_FORMATS.items():
         if content.startswith(start):
             raise LabError(f"{path}: not UTF-8, but {found}")
-    if b"\0" in content[:2]:  # half of a letter
+    if content[:2].count(b"\0") == 1:  # half of a letter
         raise LabError(f"{path}: not UTF-8, but UTF-16{_SAVE}")
     try:
         text = content.decode("utf-8-sig")
