@@ -84,7 +84,8 @@ def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("shape", "width"), [((1, 3, 3), 1000), ((1, 5, 5), 700), ((8, 11, 11), 820), ((8, 11, 11), 700)]
+    ("shape", "width"),
+    [((1, 3, 3), 1000), ((1, 5, 5), 700), ((2, 4, 4), 830), ((8, 11, 11), 820), ((8, 11, 11), 700)],
 )
 def test_nothing_scrolls_inside_a_frame(
     browser: Browser, tmp_path: Path, shape: tuple[int, int, int], width: int

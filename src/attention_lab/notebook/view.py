@@ -84,7 +84,7 @@ class View:
 
     def _repr_html_(self) -> str:
         """The page in a sandboxed frame."""
-        height = f"calc({self.height}px + max(0px, min(280px, 940px - 100vw)))"  # narrow: stacked
+        height = f"calc({self.height}px + max(0px, min(280px, 1830px - 200vw)))"  # narrow: stacked
         style = f"width:100%;height:{height};border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
         attributes = f'class="attention-lab" title="attention" loading="lazy" style="{style}"'
