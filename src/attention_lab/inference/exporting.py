@@ -104,7 +104,7 @@ def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:
         reason = named_line(error.__cause__ or error)[:300]
         unbound = isinstance(error.__cause__, PendingUnbackedSymbolNotFound)
         if unbound and any(isinstance(part, LocalP) for part in graph.module.modules()):
-            # PyTorch names its own symbols and tensors
+            # PyTorch's reason names its own symbols and tensors.
             reason = "window=local_p in a recurrent decoder with wiring=luong and without input feeding"
         raise LabError(
             f"{file.name}: ONNX cannot represent this model: {reason}; choose export=model.pt2"
