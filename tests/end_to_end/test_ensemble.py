@@ -70,7 +70,7 @@ def test_several_checkpoints_are_tested_as_one(command, tmp_path: Path) -> None:
     done = command("stage=test", f"ckpt_path=[{a},{b},{c}]", "task.beam_size=2", "pictures=2")
     assert done.status == 0, done.err
     assert done.err == ""
-    assert "An ensemble of 3 checkpoints" in done.out
+    assert f"An ensemble of 3 checkpoints, listed in {done.folder.name}/config.yaml\n" in done.out
     assert OmegaConf.load(done.folder / "config.yaml").ckpt_path == [str(path) for path in (a, b, c)]
     names = {path.stem.split("_", 2)[2] for path in (done.folder / "attention").glob("*.png")}
     assert {"member-1-decoder", "member-2-decoder", "member-3-decoder-layer-1-cross"} <= names

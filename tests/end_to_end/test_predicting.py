@@ -50,4 +50,11 @@ def test_pictures_is_the_number_of_inputs_with_heatmaps(command) -> None:
         done = command("stage=predict", *given)
         names = {path.name.split("_")[1] for path in done.folder.glob("attention/*.png")}
         assert names == set(["abc", "bca"][:pictures])
-        assert done.err == (f"Heatmaps of 2 of 3 inputs: {done.folder / 'attention'}\n" if pictures else "")
+        assert done.err == (f"Heatmaps of 2 of 3 inputs: {done.folder.name}/attention\n" if pictures else "")
+
+
+@pytest.mark.long
+def test_exported_files_are_named_from_the_working_directory(command) -> None:
+    fitted = command(*SEQ2SEQ)
+    done = command("stage=export", f"ckpt_path={fitted.folder}", "export=m.safetensors")
+    assert done.out == "".join(f"Exported: {done.folder.name}/m.{kind}\n" for kind in ("safetensors", "json"))

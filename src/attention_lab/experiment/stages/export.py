@@ -9,6 +9,7 @@ from attention_lab.console_text import console_message
 from attention_lab.experiment.build import to_plain
 from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.trainer.options import checked_trainer_options
+from attention_lab.files.paths import short_path
 
 
 def export(config: DictConfig) -> None:
@@ -17,4 +18,4 @@ def export(config: DictConfig) -> None:
     checked_trainer_options(plain["trainer"])
     trained = load_trained_model(plain).trained
     for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
-        print(console_message("Exported", path))
+        print(console_message("Exported", short_path(path)))

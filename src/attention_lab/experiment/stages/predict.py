@@ -12,6 +12,7 @@ from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.stages.shared import prepare
 from attention_lab.experiment.trainer.options import checked_trainer_options
+from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import HEATMAPS, PREDICTIONS
 from attention_lab.files.writing import write_atomically
 from attention_lab.inference.trained_model import TrainedModel
@@ -43,7 +44,7 @@ def predict(config: DictConfig) -> None:
     if paths:
         some = f"{len(drawn)} of " if len(drawn) < len(readable) else ""
         inputs_drawn = f"{some}{counted(len(readable), 'input')}"
-        print(console_line(f"Heatmaps of {inputs_drawn}: {paths[0].parent}"), file=sys.stderr)
+        print(console_line(f"Heatmaps of {inputs_drawn}: {short_path(paths[0].parent)}"), file=sys.stderr)
 
 
 def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:

@@ -9,6 +9,7 @@ from attention_lab.experiment.console import in_sweep, warn_about_data
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.stages.shared import prepare, run_test, trainer_configuration
 from attention_lab.experiment.trainer.make import make_trainer
+from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import CONFIG
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
@@ -28,6 +29,6 @@ def test(config: DictConfig) -> None:
     results.write_config(folder, plain)
     results.write_training_options(folder, plain)
     if (count := len(trained.files)) > 1 and trainer.is_global_zero and not in_sweep():
-        print(console_line(f"An ensemble of {count} checkpoints, listed in {folder / CONFIG}"))
+        print(console_line(f"An ensemble of {count} checkpoints, listed in {short_path(folder / CONFIG)}"))
     trained.task.pictures_format = plain["pictures_format"]
     run_test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
