@@ -53,6 +53,20 @@ def test_wandb_without_a_login_says_what_to_do(command, monkeypatch) -> None:
     assert "logger.wandb.offline=true" in done.err
 
 
+@pytest.mark.long
+def test_wandb_prints_nothing_if_the_environment_says_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with `logger.wandb.offline=true`: the results already give the command to upload."""
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    logger = WandbRunLogger(str(tmp_path))
+    logger.log_metrics({"loss": 1.0}, 1)
+    logger.close()
+    assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("name", ["wandb", ".wandb"])
 def test_wandb_takes_no_server_from_the_folder_of_a_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """Log a run to Weights & Biases."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class WandbRunLogger(WandbLogger, RunLogger):
     ) -> None:
         _check_settings(folder)
         _check_place(Path(folder))
+        offline = offline or os.environ.get("WANDB_MODE") == "offline"
         try:
             super().__init__(
                 name=run_title(Path(folder)),
