@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -130,12 +131,30 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
             MLFlowRunLogger(str(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/{name}")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     save_run_id(tmp_path / "mlflow_run_id.txt", "0" * 32)
-    with pytest.raises(LabError, match=r"^logger=mlflow: .* http://127\.0\.0\.1:9/"):  # without the account
-        MLFlowRunLogger(str(tmp_path), tracking_uri="http://user:secret@127.0.0.1:9").continue_run()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        logger = MLFlowRunLogger(str(tmp_path), tracking_uri=f"http://user:secret@{address}")
+    with pytest.raises(LabError, match=rf"^logger=mlflow: .* http://{address}/"):  # without the account
+        logger.continue_run()
     logger = MLFlowRunLogger(str(tmp_path), experiment_name="x" * 501)
     with pytest.raises(LabError, match=r"^logger=mlflow: .*maximum length of 500 characters$"):
         logger.log_settings({}, [], [])
     logging.getLogger("mlflow").handlers.clear()
+
+
+@pytest.mark.long
+def test_a_server_that_does_not_run_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow tries for four minutes, with a warning each time; through a proxy, only MLflow can tell."""
+    pytest.importorskip("mlflow", minversion="3")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    message = f"logger=mlflow: no server answers at http://{address}: Connection refused"
+    with pytest.raises(LabError, match=f"^{message}$"):
+        MLFlowRunLogger(str(tmp_path), tracking_uri=f"http://user:secret@{address}")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    MLFlowRunLogger(str(tmp_path), tracking_uri=f"http://{address}")
 
 
 @pytest.mark.long

@@ -3,13 +3,14 @@
 import logging
 import os
 import re
+import socket
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
-from urllib.request import url2pathname
+from urllib.request import getproxies, url2pathname
 
 from PIL.Image import Image
 from pytorch_lightning.loggers import MLFlowLogger
@@ -74,6 +75,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
         elif uri:
             _check_opens(uri)
+            _check_answers(uri)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         try:
             with self._one_line():
@@ -168,6 +170,20 @@ def _check_opens(uri: str) -> None:
         sqlite3.connect(file).close()
     except (OSError, sqlite3.Error) as error:
         raise LabError(f"logger=mlflow: {uri}: {first_line(error)}") from None
+
+
+def _check_answers(uri: str) -> None:
+    """Reject a server that does not run: MLflow would try for four minutes, with many warnings."""
+    url = urlparse(uri)
+    if url.scheme not in ("http", "https") or {url.scheme, "all"} & getproxies().keys():
+        return
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        socket.create_connection((url.hostname, port), timeout=10).close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        shown = re.sub("//[^/@ ]*@", "//", uri)
+        raise LabError(f"logger=mlflow: no server answers at {shown}: {reason}") from None
 
 
 def _check_name(folder: Path) -> None:
