@@ -144,7 +144,7 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
 
 @pytest.mark.long
 def test_a_server_that_does_not_run_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow tries for four minutes, with a warning each time; through a proxy, only MLflow can tell."""
+    """MLflow tries for minutes, with a warning each time; through a proxy, only MLflow can tell."""
     pytest.importorskip("mlflow", minversion="3")
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

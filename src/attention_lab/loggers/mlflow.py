@@ -173,7 +173,7 @@ def _check_opens(uri: str) -> None:
 
 
 def _check_answers(uri: str) -> None:
-    """Reject a server that does not run: MLflow would try for four minutes, with many warnings."""
+    """Reject a server that does not run: MLflow would try for minutes, with many warnings."""
     url = urlparse(uri)
     if url.scheme not in ("http", "https") or {url.scheme, "all"} & getproxies().keys():
         return
