@@ -155,9 +155,13 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             if type(error).__module__.partition(".")[0] not in _LIBRARIES:
                 raise
             message = " ".join(str(error).split()).partition(" [SQL: ")[0]
-            message = re.sub(r"//[^/@ ]*@", "//", message)
             place = f"{self.folder / DATABASE}: " if self._own else ""
-            raise LabError(f"logger=mlflow: {place}{message}") from None
+            raise LabError(f"logger=mlflow: {place}{_without_account(message)}") from None
+
+
+def _without_account(text: str) -> str:
+    """A text without the user and password in the addresses of servers."""
+    return re.sub("//[^/@ ]*@", "//", text)
 
 
 def _check_opens(uri: str) -> None:
@@ -182,8 +186,7 @@ def _check_answers(uri: str) -> None:
         socket.create_connection((url.hostname, port), timeout=10).close()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        shown = re.sub("//[^/@ ]*@", "//", uri)
-        raise LabError(f"logger=mlflow: no server answers at {shown}: {reason}") from None
+        raise LabError(f"logger=mlflow: no server answers at {_without_account(uri)}: {reason}") from None
 
 
 def _check_name(folder: Path) -> None:

@@ -65,8 +65,8 @@ def attend(
         None.
 
     Raises:
-        ValueError: hard pooling with dropout, a window whose queries or keys are at unknown positions, or
-            a part of the model's own formula that a mechanism would drop.
+        ValueError: hard pooling with dropout, a score or window that would count from an unknown position,
+            or a part of the model's own formula that a mechanism would drop.
         TypeError: the mechanism is hidden by an object in its place.
     """
     reason = reason_against(module, options)
@@ -177,7 +177,7 @@ def _check_window(
     *,
     causal: bool,
 ) -> None:
-    """Reject calls in which the window would count from an unknown position."""
+    """Reject calls in which the score or the window would count from an unknown position."""
     queries, keys = query.shape[2], key.shape[2]
     slides = sliding_window is not None
     moves = sliding_window is not None and queries < keys >= sliding_window
@@ -214,7 +214,7 @@ def check_first_key(
         part: the score or window that counts.
         mask: `[..., Q, K]`, or None.
         moves: whether the keys are only the last ones of their sequence.
-        slides: whether the mask may slide, and so hide the first key from all queries but one.
+        slides: whether the mask may slide, and so hide the first key from later queries.
     """
     hidden = False
     if mask is not None and has_values(mask):

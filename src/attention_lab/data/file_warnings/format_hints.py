@@ -41,9 +41,8 @@ def quotes_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     for column in ("first", "second", "third"):
         fields = (getattr(row, column) for row in rows)
         if rows and all(len(field) > 1 and field[0] == field[-1] == '"' for field in fields):
-            file = rows[0].place.rpartition(":")[0]
             advice = "write the file without them, in R by write.table(..., quote=FALSE)"
-            return {"quotes": f"{file}: quotes around fields are read as part of them: {advice}"}
+            return {"quotes": f"{rows[0].file}: quotes around fields are read as part of them: {advice}"}
     return {}
 
 
@@ -61,7 +60,7 @@ def swapped_labels_hint(splits: Iterable[Iterable[Row]]) -> dict[str, str]:
     """A line if there are more labels than texts, as in `text<TAB>label`; each row is a label and a text."""
     rows = [row for split in splits for row in split]
     swapped = swapped_labels(rows)
-    return {"columns": f"{rows[0].place.rpartition(':')[0]}: {swapped}"} if swapped else {}
+    return {"columns": f"{rows[0].file}: {swapped}"} if swapped else {}
 
 
 def swapped_labels(rows: Sequence[Row]) -> str:

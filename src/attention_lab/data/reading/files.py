@@ -212,6 +212,11 @@ class Row(NamedTuple):
     second: str
     third: str = ""
 
+    @property
+    def file(self) -> str:
+        """The file that the line is in."""
+        return self.place.rpartition(":")[0]
+
 
 def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """The rows of a file of two or three tab-separated columns, which are called `names`.

@@ -5,8 +5,8 @@ const PLAIN = /^[ -~]*$/; // most labels, which are shown unchanged
 const PILE = /(\p{M}{8})\p{M}+/gu; // more marks on one letter than any script has, which would cover what is above and below
 
 /**
- * A label on one line. A tab becomes a space, a line break ↵, and other control characters become visible symbols. Characters that reverse the direction
- * of text, and marks piled on one letter, are left out, since they would affect the text around the label.
+ * A label on one line. A tab becomes a space, a line break ↵, and other control characters become visible symbols. Characters that
+ * reverse the direction of text, and marks piled on one letter, are left out, since they would affect the text around the label.
  * @param {*} label
  * @param {number} [longest] characters kept
  * @returns {string}
