@@ -227,6 +227,7 @@ def test_mlflow_keeps_no_pictures_where_another_experiment_does(other: str, tmp_
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("method", ["log_metrics", "log_results"])
 def test_a_database_that_refuses_metrics_is_named_in_one_line(method: str, tmp_path: Path) -> None:
     """Its triggers may only refuse a change, but with any message."""
