@@ -1,18 +1,16 @@
-"""Names of run folders and HPARAMS columns."""
+"""Names of run folders, and of the jobs in a sweep."""
 
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from folders import make_run
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.types import RunMode
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from attention_lab.runs.run_names import folder_name, hparam_order, job_name
+from attention_lab.runs.run_names import folder_name, job_name
 
 NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
 THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
@@ -63,16 +61,6 @@ def test_the_folder_of_a_job_needs_no_quotes(options: str, name: str) -> None:
     assert shlex.quote(name) == name
     (override,) = OverridesParser.create().parse_overrides([f"ckpt_path={name}"])
     assert override.value() == name
-
-
-def test_given_options_are_the_first_columns_of_hparams_and_files_the_last() -> None:
-    given = ["data=pairs", "data.train_file=a.tsv", "seed=2", "model.hidden_size=8", "trainer.max_epochs=3"]
-    names = SimpleNamespace(override_dirname=SimpleNamespace(exclude_keys=[]))
-    hydra = SimpleNamespace(
-        overrides=SimpleNamespace(task=given), job=SimpleNamespace(config=names), mode=RunMode.RUN
-    )
-    expected = "model.hidden_size trainer.max_epochs data seed model scoring data.train_file"
-    assert hparam_order(hydra) == expected.split()
 
 
 @pytest.mark.slow

@@ -27,8 +27,8 @@ from attention_lab.interruption import resume
 from attention_lab.loggers import run_loggers
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
+from attention_lab.runs.hparams import hparam_columns, hparam_order
 from attention_lab.runs.run_folder import read_choices
-from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import Regression, Task
 from attention_lab.tasks.sequence_generation import check_sequences
 from attention_lab.tasks.transduction import Transduction

@@ -22,9 +22,9 @@ from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.report.html_file import Comparison, Heading, Run, make_page
 from attention_lab.report.numbers import comparison, results
 from attention_lab.runs.given_runs import given_folders, output_folder
+from attention_lab.runs.hparams import flatten_options
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.prediction_tables import read_confusions, read_worst
-from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     Job,
     find_runs,

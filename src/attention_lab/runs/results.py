@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.errors import LabError
@@ -89,15 +88,6 @@ def write_training_options(folder: Path, config: Mapping[str, Any]) -> None:
         write_atomically(folder / TRAINING, yaml.safe_dump(kept))
     else:
         remove(folder / TRAINING)
-
-
-def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested options as `{"model.layers": 2, ...}`, without targets: the columns of the HPARAMS tab."""
-    return {
-        path: value if isinstance(value, bool | int | float | str) else str(value)
-        for path, value in flatten(config)
-        if not is_hydra_key(path)
-    }
 
 
 def print_start(description: str, folder: Path) -> None:

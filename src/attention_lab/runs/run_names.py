@@ -1,14 +1,12 @@
-"""Names of run folders and of the jobs in a sweep, and HPARAMS columns. It does not import torch."""
+"""Names of run folders and of the jobs in a sweep. It does not import torch."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import as_typed, option_names, quote
-from attention_lab.config_parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.run_folder import read_choices
 
@@ -70,27 +68,6 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
     if not all(part and part.replace("_", "").isalnum() and len(part.encode()) <= _LONGEST for part in parts):
         return stage
     return f"{parts[0]}/{stage}_{parts[1]}_{parts[2]}"
-
-
-def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
-    """A run's columns in the HPARAMS tab: the choices and options of the parts in `HPARAMS`."""
-    from attention_lab.runs.results import flatten_options  # here, so that --help stays fast
-
-    choices = {part: hydra.runtime.choices[part] for part in HPARAMS if part in hydra.runtime.choices}
-    options = flatten_options({part: config[part] for part in HPARAMS if config.get(part) is not None})
-    labels = {"tags": ", ".join(config.get("tags") or []), "notes": config.get("notes")}
-    shown = {name: text for name, text in labels.items() if text}
-    return choices | {path: value for path, value in options.items() if path not in HPARAMS_HIDDEN} | shown
-
-
-def hparam_order(hydra: Any) -> list[str]:
-    """The order of the HPARAMS columns: swept options, other given options, main choices, given files."""
-    given = option_names(hydra.overrides.task)
-    constant = set(hydra.job.config.override_dirname.exclude_keys)
-    varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
-    main = sorted(("model", "scoring", "data", SEED), key=lambda key: key not in given)
-    options = [key for key in given if key not in main and not key.endswith("file")]
-    return list(dict.fromkeys([*varied, *options, *main, *given]))
 
 
 def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:
