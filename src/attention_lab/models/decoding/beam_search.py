@@ -105,7 +105,7 @@ class Beams:
         self.best_scores = torch.full((batch, n), -torch.inf, device=device)
         self.nan = torch.zeros(batch, dtype=torch.bool, device=device)
 
-    def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    def extend(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the most probable continuations of the hypotheses.
 
         Args:
@@ -114,32 +114,32 @@ class Beams:
         Returns:
             `[B, m]`, the indices of the hypotheses that are continued, and `[B, m]`, their next symbols.
         """
-        grown = self.live.unsqueeze(-1) + log_probabilities
-        symbols = grown.shape[-1]
-        self.live, choice = grown.flatten(1).topk(min(self.size, grown[0].numel()))
+        extended = self.live.unsqueeze(-1) + log_probabilities
+        symbols = extended.shape[-1]
+        self.live, choice = extended.flatten(1).topk(min(self.size, extended[0].numel()))
         self.nan = self.nan | self.live.isnan().any(-1)  # which `topk` takes for the largest
         origin, symbol = choice // symbols, choice % symbols
         self.tokens = torch.cat([_take(self.tokens, origin), symbol.unsqueeze(-1)], -1)
         return origin, symbol
 
-    def compete(self) -> Tensor:
-        """Let finished hypotheses compete for the n best; returns `[B, m]`, True for those to stop."""
+    def finish(self) -> Tensor:
+        """Let hypotheses that end here compete for the n best; returns `[B, m]`, True for those to stop."""
         length = self.tokens.shape[-1]
         scores = self.live / penalty(length, self.length_penalty)
         ended = self.tokens[..., -1] == EOS
         # At the maximum length, if nothing has finished, an unfinished output is better than none.
         last = (self.limits == length).unsqueeze(-1)
         finished = torch.cat([self.best_scores, scores.masked_fill(~ended, -torch.inf)], 1) > -torch.inf
-        competes = ended | (last & ~finished.any(1, keepdim=True))
+        eligible = ended | (last & ~finished.any(1, keepdim=True))
         outputs = pad(self.tokens, (0, self.longest - length), value=PAD)
         self.best, self.best_scores = best_first(
             torch.cat([self.best, outputs], 1),
-            torch.cat([self.best_scores, scores.masked_fill(~competes, -torch.inf)], 1),
+            torch.cat([self.best_scores, scores.masked_fill(~eligible, -torch.inf)], 1),
             self.n,
         )
         return ended | last
 
-    def drop(self, finished: Tensor) -> None:
+    def prune(self, finished: Tensor) -> None:
         """Drop the hypotheses that are finished or can no longer win."""
         # The penalty is monotonic in the length, so the most favourable one is at either end.
         soonest, latest = self.tokens.shape[-1] + 1, self.longest
@@ -191,20 +191,21 @@ def n_best_search(
     state = model.start(source, source_lengths)
     tokens = torch.full((len(source),), BOS, device=source.device)
     reorder = getattr(model, "reorder", model.select)
-    decoded, count = torch.arange(len(source), device=source.device), 1  # sources, hypotheses of each
+    active = torch.arange(len(source), device=source.device)  # the sources that are still decoded
+    count = 1  # hypotheses of each
     for _ in range(beams.longest):
         log_probabilities, state = _step(model, tokens, state)
-        origin, symbol = beams.grow(_spread(log_probabilities.view(len(decoded), count, -1), decoded, beams))
-        beams.drop(beams.compete())
+        origin, symbol = beams.extend(_expand(log_probabilities.view(len(active), count, -1), active, beams))
+        beams.prune(beams.finish())
         unfinished = beams.unfinished()
         if not len(unfinished):
             break
         # Leaving out finished sources means copying the memories of the others.
-        kept = unfinished if len(unfinished) < _WORTH_LEAVING_OUT * len(decoded) else decoded
-        rows = (torch.searchsorted(decoded, kept).unsqueeze(-1) * count + origin[kept]).flatten()
-        same = len(kept) == len(decoded) and origin.shape[1] == count
+        kept = unfinished if len(unfinished) < _WORTH_LEAVING_OUT * len(active) else active
+        rows = (torch.searchsorted(active, kept).unsqueeze(-1) * count + origin[kept]).flatten()
+        same = len(kept) == len(active) and origin.shape[1] == count
         state = (reorder if same else model.select)(state, rows)
-        tokens, decoded, count = symbol[kept].flatten(), kept, origin.shape[1]
+        tokens, active, count = symbol[kept].flatten(), kept, origin.shape[1]
     check_numbers(model, beams.nan)
     return beams.best, beams.best_scores
 
@@ -215,13 +216,13 @@ def check_numbers(model: object, nan: Tensor) -> None:
         raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
 
 
-def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:
-    """Expand the log-probabilities `[b, n, V]` of the `decoded` sources to all sources; the rest are done."""
+def _expand(log_probabilities: Tensor, active: Tensor, beams: Beams) -> Tensor:
+    """Expand the log-probabilities `[b, n, V]` of the `active` sources to all sources; the rest are done."""
     batch = len(beams.live)
-    if len(decoded) == batch:
+    if len(active) == batch:
         return log_probabilities
     full = log_probabilities.new_zeros(batch, *log_probabilities.shape[1:])
-    return full.index_copy_(0, decoded, log_probabilities)
+    return full.index_copy_(0, active, log_probabilities)
 
 
 def trimmed(outputs: Int[Tensor, "*N T"]) -> Int[Tensor, "*N t"]:
