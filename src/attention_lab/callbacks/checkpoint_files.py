@@ -58,7 +58,7 @@ class CheckpointFiles(TorchCheckpointIO):
         try:
             content = _archive(checkpoint)
         except _NOT_PLAIN as error:
-            raise _culprit(checkpoint) or error from None
+            raise _saving_error(checkpoint) or error from None
         previous = target.with_name(PREVIOUS) if target.name == LAST else None
         write_atomically(target, content.getbuffer(), previous)
         self.written.add(os.path.realpath(target))
@@ -91,7 +91,7 @@ def _archive(values: Any) -> io.BytesIO:
     return content
 
 
-def _culprit(checkpoint: Mapping[str, Any]) -> LabError | None:
+def _saving_error(checkpoint: Mapping[str, Any]) -> LabError | None:
     """The error of the first part of a checkpoint that cannot be saved; None if each of them can be."""
     states = {f"{name}.state_dict": one for name, one in checkpoint.get("callbacks", {}).items()}
     others = {f"the checkpoint's {name}": one for name, one in checkpoint.items() if name != "callbacks"}

@@ -71,7 +71,7 @@ class Restoring(pl.Callback):
         now = {"fit_loop": trainer.fit_loop.state_dict()}
         checkpoint["loops"] = matching(now, checkpoint["loops"], "loops")
         if not self.resuming:
-            _check_something_is_left(trainer, checkpoint)
+            _check_limits(trainer, checkpoint)
         self._checkpoint = checkpoint
         if trainer.strategy.restore_checkpoint_after_setup:
             self._check_steps(trainer)
@@ -104,7 +104,7 @@ class Restoring(pl.Callback):
             checkpoint[key] = matching(plugin.state_dict(), checkpoint[key], key)
 
 
-def _check_something_is_left(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
+def _check_limits(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     """Raise LabError if the limit on epochs or steps, which counts those of the checkpoint, is reached."""
     epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
     steps = checkpoint["global_step"]

@@ -28,9 +28,9 @@ def combined(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
         classifiers[0].model = ClassifierEnsemble([task.model for task in classifiers])
         return classifiers[0]
     backward = [_is_backward(task.codec) for task in tasks]
-    place = backward.index(False) if False in backward else 0
-    members = _members(paths, tasks, Transduction, place)
-    first = members[place]
+    index = backward.index(False) if False in backward else 0
+    members = _members(paths, tasks, Transduction, index)
+    first = members[index]
     first.ctc_rescoring = max(task.ctc_rescoring for task in members)
     models = [cast(TransductionModel, task.model) for task in members]
     if any(backward) and not all(backward):
@@ -42,8 +42,8 @@ def combined(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     return first
 
 
-def _members(paths: Sequence[Path], tasks: Sequence[Task], kind: type[TaskT], place: int = 0) -> list[TaskT]:
-    """The tasks. Raises LabError unless all are of this kind and have the same symbols as `tasks[place]`."""
+def _members(paths: Sequence[Path], tasks: Sequence[Task], kind: type[TaskT], first: int = 0) -> list[TaskT]:
+    """The tasks. Raises LabError unless all are of this kind and have the same symbols as `tasks[first]`."""
     members = []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, kind):
@@ -54,12 +54,12 @@ def _members(paths: Sequence[Path], tasks: Sequence[Task], kind: type[TaskT], pl
             )
         if first_not_finite(task.model):
             raise LabError(f"ckpt_path: {path} has weights that are NaN or infinite; leave it out")
-        if _symbols(task.codec) != _symbols(tasks[place].codec):
+        if _symbols(task.codec) != _symbols(tasks[first].codec):
             parts, same = "vocabularies", "symbols"
             if kind is LabelPrediction:
                 parts, same = "labels, symbols or scales of numbers", "labels and inputs"
             raise LabError(
-                f"ckpt_path: {paths[place]} and {path} have different {parts}: "
+                f"ckpt_path: {paths[first]} and {path} have different {parts}: "
                 f"only models with the same {same} can be combined"
             )
         members.append(task)

@@ -21,7 +21,7 @@ from attention_lab.tasks.errors.scored_examples import gather_examples
 from attention_lab.tasks.errors.text_limit import TextLimit
 from attention_lab.tasks.model_checks import checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
-from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, at_least_float32, check_label_smoothing
 from attention_lab.tensorboard_plugin.image_patches import over_image
 from attention_lab.text_tables import ConsoleTable
 
@@ -235,5 +235,5 @@ class Classification(LabelPrediction):
 
 def label_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
     """The mean over all labels [B] or [B, A]; the last dimension of the logits is the classes."""
-    logits = at_least_single(logits.flatten(0, -2))
+    logits = at_least_float32(logits.flatten(0, -2))
     return F.cross_entropy(logits, labels.flatten(), label_smoothing=smoothing)

@@ -146,8 +146,8 @@ class LanguageModeling(Task):
                 output=self.codec.shown(ids[prompt:]),
                 expected="",
             )
-            whole = self.codec.shown(tokens) if prompt < length else ""
-            result.append(drawn._replace(output=self.codec.shown(ids), expected=whole))
+            expected = self.codec.shown(tokens) if prompt < length else ""
+            result.append(drawn._replace(output=self.codec.shown(ids), expected=expected))
         return result
 
     def _continue(self, batch: LanguageBatch) -> Tensor:

@@ -20,7 +20,7 @@ from attention_lab.tasks.fitted_curve import TITLE, Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.model_checks import check_regression_model
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
-from attention_lab.tasks.task import Task, at_least_single
+from attention_lab.tasks.task import Task, at_least_float32
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz.plots import plot_file
@@ -83,8 +83,8 @@ class Regression(Task):
 
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
         """Mean or sum of the squared leave-one-out errors, standardised if the data is."""
-        predicted = at_least_single(self.model(batch.inputs, batch.index))
-        loss = F.mse_loss(predicted, at_least_single(batch.targets), reduction=self.reduction)
+        predicted = at_least_float32(self.model(batch.inputs, batch.index))
+        loss = F.mse_loss(predicted, at_least_float32(batch.targets), reduction=self.reduction)
         self.log_training_loss(loss, len(batch.inputs))
         # A constant kernel has no parameters, so there is no gradient.
         return loss if loss.requires_grad else None
@@ -92,7 +92,7 @@ class Regression(Task):
     def validation_step(self, batch: RegressionBatch, batch_idx: int) -> None:
         """Mean squared error."""
         predicted = self.model(batch.inputs, self._memorized(batch))
-        loss = F.mse_loss(at_least_single(predicted), at_least_single(batch.targets))
+        loss = F.mse_loss(at_least_float32(predicted), at_least_float32(batch.targets))
         self.log_mean("validation/loss", loss, len(batch.inputs))
         self._update("validation", batch, predicted)
 
@@ -223,7 +223,7 @@ class Regression(Task):
     def _in_units(self, predicted: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions and targets in the units of the data, to be compared; see `scale_targets`."""
         scale = self.codec.scale_targets
-        return scale(at_least_single(predicted)), scale(at_least_single(targets))
+        return scale(at_least_float32(predicted)), scale(at_least_float32(targets))
 
     def _update(self, split: str, batch: RegressionBatch, predicted: Tensor) -> None:
         metric = self.errors[f"{split}_mse"]

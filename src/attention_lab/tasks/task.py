@@ -170,7 +170,7 @@ class Task(pl.LightningModule, ABC):
         return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
 
 
-def at_least_single(values: Tensor) -> Tensor:
+def at_least_float32(values: Tensor) -> Tensor:
     """Half precision as float32, in which the sum over a batch neither rounds nor overflows."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 

@@ -38,7 +38,7 @@ from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.model_checks import SYMBOLS, check_transduction_model, checked_logits
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.sequence_generation import SequenceGeneration, check_beams
-from attention_lab.tasks.task import SplitName, Task, at_least_single, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, at_least_float32, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
@@ -182,7 +182,7 @@ class Transduction(SequenceGeneration, Task):
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:
         """`log p(y)` of each symbol, smoothed as in training."""
-        logits = at_least_single(logits.flatten(0, -2))
+        logits = at_least_float32(logits.flatten(0, -2))
         losses = F.cross_entropy(
             logits, target.flatten(), reduction="none", label_smoothing=self.label_smoothing
         )
@@ -261,5 +261,5 @@ class Transduction(SequenceGeneration, Task):
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Mean cross entropy of `[B, T, V]` logits over the target symbols that are not padding."""
-    logits = at_least_single(logits.flatten(0, 1))
+    logits = at_least_float32(logits.flatten(0, 1))
     return F.cross_entropy(logits, target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing)

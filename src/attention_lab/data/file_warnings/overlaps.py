@@ -45,15 +45,16 @@ def shared_examples(splits: Splits[E], names: Splits[str], other: str) -> str:
         other: the word for an answer; the same input with a different answer is counted separately.
     """
     found = []
-    for (here, one), (there, earlier) in _pairs(splits, names):
+    for (name, examples), (earlier_name, earlier) in _pairs(splits, names):
         known, inputs = set(earlier), {example.given for example in earlier}
-        same = sum(example in known for example in one)
-        also = sum(example.given in inputs for example in one) - same
+        same = sum(example in known for example in examples)
+        also = sum(example.given in inputs for example in examples) - same
+        of_all = f"of {len(examples):,} examples in {name} are"
         if same:
             more = f", and {also:,} more with another {other}" if also else ""
-            found.append(f"{same:,} of {len(one):,} examples in {here} are also in {there}{more}")
+            found.append(f"{same:,} {of_all} also in {earlier_name}{more}")
         elif also:
-            found.append(f"{also:,} of {len(one):,} examples in {here} are in {there} with another {other}")
+            found.append(f"{also:,} {of_all} in {earlier_name} with another {other}")
     return "; ".join(found)
 
 
@@ -74,19 +75,22 @@ def shared_passages(splits: Splits[S], names: Splits[str], unit: str) -> str:
     )
     codes = np.random.default_rng(0).integers(0, 2**64, len(numbers), np.uint64)
     found = []
-    for (here, one), (there, earlier) in _pairs(texts, names):
-        wanted = np.concatenate([codes[:0], *_windows(one, codes)])[::PASSAGE]
+    for (name, text), (earlier_name, earlier) in _pairs(texts, names):
+        wanted = np.concatenate([codes[:0], *_windows(text, codes)])[::PASSAGE]
         count = _count(wanted, _windows(earlier, codes))
         if count:
             share = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
-            found.append(f"{share} in {here} are also in {there}")
+            found.append(f"{share} in {name} are also in {earlier_name}")
     return "; ".join(found)
 
 
 def _pairs(splits: Splits[T], names: Splits[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
     """Each split used for evaluation, paired with each split before it."""
-    for here, there in (("validation", "train"), ("test", "train"), ("test", "validation")):
-        yield (getattr(names, here), getattr(splits, here)), (getattr(names, there), getattr(splits, there))
+    for later, earlier in (("validation", "train"), ("test", "train"), ("test", "validation")):
+        yield (
+            (getattr(names, later), getattr(splits, later)),
+            (getattr(names, earlier), getattr(splits, earlier)),
+        )
 
 
 def _windows(text: npt.NDArray[np.int32], codes: _Hashes) -> Iterator[_Hashes]:

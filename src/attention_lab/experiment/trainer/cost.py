@@ -41,9 +41,9 @@ class Cost(pl.Callback):
         self.peak: float | None = None
         self.seconds = 0.0
         self.steps = 0
-        self.mark = 0.0
-        self.seen: int | None = None
-        self.before: float | None = None
+        self.last_time = 0.0  # from when the next step is timed
+        self.last_step: int | None = None
+        self.other_memory: float | None = None  # bytes; see `_other_memory`
         self.validated = False  # since the last step
 
     def state_dict(self) -> dict[str, Any]:
@@ -82,30 +82,30 @@ class Cost(pl.Callback):
 
     def _peak(self, device: torch.device) -> float | None:
         """The highest peak, including the parts of the run before interruptions."""
-        if self.before is None:
+        if self.other_memory is None:
             return self.peak
         peak = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else _resident("VmHWM")
-        return self.peak if peak is None else max(self.peak or 0.0, peak - self.before)
+        return self.peak if peak is None else max(self.peak or 0.0, peak - self.other_memory)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Restart the clock for the steps."""
-        self.mark = time.perf_counter()
+        self.last_time = time.perf_counter()
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
         """Measure memory again after a validation."""
-        if self.validated and self.seen is not None:
+        if self.validated and self.last_step is not None:
             start = time.perf_counter()
-            self.before = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
-            self.mark += time.perf_counter() - start
+            self.other_memory = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
+            self.last_time += time.perf_counter() - start
         self.validated = False
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep the peak so far, and measure no memory until the next step."""
-        self.peak, self.before, self.validated = self._peak(pl_module.device), None, True
+        self.peak, self.other_memory, self.validated = self._peak(pl_module.device), None, True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Restart the clock for the steps after a validation in the middle of an epoch."""
-        self.mark = time.perf_counter()
+        self.last_time = time.perf_counter()
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
         """Add the steps and the time since the last batch."""
@@ -114,13 +114,13 @@ class Cost(pl.Callback):
             return
         if trainer.is_last_batch and pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)
-        if self.seen is None:
+        if self.last_step is None:
             gc.collect()  # only once: it takes 0.3 s, longer than many epochs
-            self.before = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
+            self.other_memory = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
         else:
-            self.seconds += time.perf_counter() - self.mark
-            self.steps += trainer.global_step - self.seen
-        self.seen, self.mark = trainer.global_step, time.perf_counter()
+            self.seconds += time.perf_counter() - self.last_time
+            self.steps += trainer.global_step - self.last_step
+        self.last_step, self.last_time = trainer.global_step, time.perf_counter()
 
 
 def _training_memory(trainer: pl.Trainer, module: pl.LightningModule) -> float:

@@ -28,16 +28,17 @@ def check_devices(options: Mapping[str, Any]) -> None:
             )
         if accelerator == "auto":  # the processes share the cores
             return
-    devices, there = options.get("devices"), 1 if apple else torch.cuda.device_count()
     if accelerator not in ("auto", "gpu", "cuda", "mps"):
         return
-    needed = devices
+    needed = devices = options.get("devices")
     if isinstance(devices, list) and all(isinstance(one, int) for one in devices):
         needed = max(devices, default=-1) + 1
-    if isinstance(needed, int) and needed > there:
+    available = 1 if apple else torch.cuda.device_count()
+    if isinstance(needed, int) and needed > available:
+        found = counted(available, "GPU")
         raise LabError(
-            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {counted(there, 'GPU')}: "
-            f"choose trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
+            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {found}: "
+            f"choose trainer.devices={available}, or trainer.accelerator=cpu to use its cores"
         )
 
 

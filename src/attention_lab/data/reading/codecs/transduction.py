@@ -28,8 +28,8 @@ class TransductionCodec(BaseCodec):
     def sizes(self) -> TransductionSizes:
         """The sizes of both vocabularies, the number of tags, and the symbols that the vocabularies share."""
         source, target = self.source.vocabulary, self.target.vocabulary
-        named = self.source.notation.split == "lemma_tags"
-        tags = sum(named and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
+        has_tags = self.source.notation.split == "lemma_tags"
+        tags = sum(has_tags and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
         return TransductionSizes(len(source), len(target), tags, source.in_other(target))
 
     def problem(self) -> str:
