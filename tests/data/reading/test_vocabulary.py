@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data.reading.vocabulary import Notation, Split, Tokenizer, Vocabulary, check_accents
+from attention_lab.data.reading.vocabulary import AnySplit, Notation, Tokenizer, Vocabulary, check_accents
 from attention_lab.errors import LabError
 from attention_lab.special_symbols import BOS, EOS, PAD, UNK
 
@@ -83,7 +83,7 @@ def test_text_without_separate_accents_is_not_searched_one_character_at_a_time(
 
 
 @pytest.mark.parametrize("split", ["characters", "spaces", "lemma_tags"])
-def test_equal_symbols_are_one_object(split: Split) -> None:
+def test_equal_symbols_are_one_object(split: AnySplit) -> None:
     """Each object takes 80 bytes, 40 times as much as the character in a file."""
     tokens = Notation(split).tokens("ж ж ж\tж")
     assert len({id(token) for token in tokens}) == len({*tokens})

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # files are read before torch is imported
 
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 
-Cut = Literal["characters", "spaces"]
-Split = Literal["characters", "spaces", "lemma_tags", "subwords"]
+TextSplit = Literal["characters", "spaces"]
+AnySplit = Literal["characters", "spaces", "lemma_tags", "subwords"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids: TypeAlias = "Sequence[int] | Tensor"
 LONGEST_SYMBOL = 10_000
@@ -101,7 +101,7 @@ class Notation:
     `right_to_left` reverses the symbols; with `lemma_tags`, those of each word.
     """
 
-    split: Split
+    split: AnySplit
     normalization: Normalization = "none"
     lowercase: bool = False
     alphabet: str = ""

@@ -9,13 +9,13 @@ from attention_lab.data.file_warnings.format_hints import swapped_labels
 from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, blame, read_text
 from attention_lab.data.reading.series_files import LabelledSeries, read_series
 from attention_lab.data.reading.splitting import Splits
-from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
+from attention_lab.data.reading.vocabulary import Normalization, Notation, TextSplit, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
 from attention_lab.data.specs.option_checks import check_at_least, check_choice
 from attention_lab.data.subwords import check_tokenizers
 from attention_lab.errors import LabError
 
-PairsCut = Literal["characters", "spaces", "subwords"]
+PairsSplit = Literal["characters", "spaces", "subwords"]
 TextUnit = Literal["characters", "words"]
 
 
@@ -35,8 +35,8 @@ class PairsSpec(ColumnsSpec):
 
     COLUMNS = ("source", "target")
 
-    source_split: PairsCut = "characters"
-    target_split: PairsCut = "characters"
+    source_split: PairsSplit = "characters"
+    target_split: PairsSplit = "characters"
     subwords: int = 1000
     source_normalization: Normalization = "none"
     target_normalization: Normalization = "none"
@@ -45,7 +45,7 @@ class PairsSpec(ColumnsSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(1, subwords=self.subwords)
-        check_choice(get_args(PairsCut), source_split=self.source_split, target_split=self.target_split)
+        check_choice(get_args(PairsSplit), source_split=self.source_split, target_split=self.target_split)
         for side in ("source", "target"):
             if getattr(self, f"{side}_split") == "subwords":
                 check_tokenizers(f"data.{side}_split=subwords")
@@ -74,7 +74,7 @@ class PairsSpec(ColumnsSpec):
         return *_symbols(self.source, row.first, "spaces"), *_symbols(self.target, row.second, "spaces")
 
 
-def _symbols(side: Notation, text: str, subwords: Cut = "characters") -> tuple[str, ...]:
+def _symbols(side: Notation, text: str, subwords: TextSplit = "characters") -> tuple[str, ...]:
     """The symbols of a text from left to right; `subwords` is the split if subwords are to be learned."""
     split = subwords if side.split == "subwords" else side.split
     return Notation(split, side.normalization).tokens(text)

@@ -6,7 +6,7 @@ from typing import get_args
 
 from attention_lab.data.reading.files import LONGEST_SIDE, MOST_PATCHES, Row
 from attention_lab.data.reading.splitting import Splits
-from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
+from attention_lab.data.reading.vocabulary import Normalization, Notation, TextSplit
 from attention_lab.data.specs.base import ColumnsSpec
 from attention_lab.data.specs.option_checks import check_at_least, check_choice
 from attention_lab.errors import LabError
@@ -25,7 +25,7 @@ class ImageFilesSpec(ColumnsSpec):
 
     COLUMNS = ("image", "text")
 
-    target_split: Cut = "characters"
+    target_split: TextSplit = "characters"
     target_normalization: Normalization = "none"
     height: int = 32
     cell: int = 8
@@ -33,7 +33,7 @@ class ImageFilesSpec(ColumnsSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(get_args(Cut), target_split=self.target_split)
+        check_choice(get_args(TextSplit), target_split=self.target_split)
         check_choice(get_args(Normalization), target_normalization=self.target_normalization)
 
     def load(self) -> Splits[list[Row]]:
