@@ -153,10 +153,10 @@ def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[
     generator = torch.Generator().manual_seed(seed)
     rank = {}
     for label in sorted(set(classes)):
-        members = [place for place, one in enumerate(classes) if one == label]
+        members = [index for index, one in enumerate(classes) if one == label]
         for turn, member in enumerate(torch.randperm(len(members), generator=generator).tolist()):
             rank[members[member]] = (turn + 0.5) / len(members)
-    return [rows[place] for place in sorted(sorted(rank, key=rank.__getitem__)[:size])]
+    return [rows[index] for index in sorted(sorted(rank, key=rank.__getitem__)[:size])]
 
 
 class Labelled(ClassificationData):

@@ -147,7 +147,7 @@ class Karate(GraphData):
         club = karate_club_graph()
         clubs = ["Mr. Hi", "Officer"]
         members = sorted(club, key=lambda member: (clubs.index(club.nodes[member]["club"]), member))
-        number = {member: place for place, member in enumerate(members)}
+        number = {member: index for index, member in enumerate(members)}
         codec = NodeCodec(
             [str(member + 1) for member in members],
             clubs,
@@ -186,7 +186,7 @@ class GraphFiles(GraphData):
         with blame(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)
-        number = {label: place for place, label in enumerate(labels)}
+        number = {label: index for index, label in enumerate(labels)}
         return LabelledGraph(codec, [number[label] if label else -1 for label in given], splits)
 
 

@@ -194,7 +194,7 @@ class DigitStrips(ImageTransductionData):
         """Digits [n, 8, 8] side by side."""
         tops = [generator.randint(0, self.height - DIGIT) for _ in target]
         gaps = [generator.randint(0, self.spec.gap) for _ in range(len(target) + 1)]
-        lefts = [sum(gaps[: place + 1]) + DIGIT * place for place in range(len(target))]
+        lefts = [sum(gaps[: index + 1]) + DIGIT * index for index in range(len(target))]
         image = torch.zeros(self.height, sum(gaps) + DIGIT * len(target))
         for digit, top, left in zip(digits, tops, lefts, strict=True):
             image[top : top + DIGIT, left : left + DIGIT] = digit

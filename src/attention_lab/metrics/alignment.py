@@ -31,8 +31,8 @@ def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
     if alignment.dim() == 2:
         return weights, alignment
     source = weights.shape[-1]
-    places = alignment.masked_fill(alignment < 0, source)
-    gold = F.one_hot(places, source + 1)[..., :source].any(-2).unsqueeze(1)
+    positions = alignment.masked_fill(alignment < 0, source)
+    gold = F.one_hot(positions, source + 1)[..., :source].any(-2).unsqueeze(1)
     first = alignment[..., 0]
     mass = weights.masked_fill(~gold, 0.0).sum(-1, keepdim=True)
     where = first.clamp(min=0)[:, None, :, None].expand_as(mass)
@@ -148,8 +148,8 @@ class AlignmentErrorRate(Counts):
         weights, alignment = _as_one(weights, alignment)
         source = weights.shape[-1]
         # -1 becomes a class beyond the source, which is dropped
-        places = alignment.masked_fill(alignment < 0, source)
-        sure = F.one_hot(places, source + 1)[..., :source].bool().unsqueeze(1)
+        positions = alignment.masked_fill(alignment < 0, source)
+        sure = F.one_hot(positions, source + 1)[..., :source].bool().unsqueeze(1)
         allowed = sure if possible is None else sure | possible.unsqueeze(1)
         links = (weights >= self.threshold) & allowed.any(-1, keepdim=True)
         made, wanted = links.sum((0, 2, 3)), sure.sum()

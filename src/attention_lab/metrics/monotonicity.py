@@ -13,8 +13,8 @@ SLACK = 1e-3
 def expected_positions(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows"]:
     """Mean position to which each row attends, `sum_j j a_j / sum_j a_j`; NaN for a row without weight."""
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    places = torch.arange(weights.shape[-1], dtype=weights.dtype, device=weights.device)
-    return (weights * places).sum(-1) / weights.sum(-1)
+    positions = torch.arange(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+    return (weights * positions).sum(-1) / weights.sum(-1)
 
 
 def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"]:
@@ -33,10 +33,10 @@ def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"
 
 def _steps(weights: Tensor) -> tuple[Tensor, Tensor]:
     """For each step from one row to the next, whether it does not go back, and whether it is counted."""
-    places = expected_positions(weights)
-    known = places.isfinite()
+    positions = expected_positions(weights)
+    known = positions.isfinite()
     # A comparison with NaN is False.
-    return places[..., 1:] >= places[..., :-1] - SLACK, known[..., 1:] & known[..., :-1]
+    return positions[..., 1:] >= positions[..., :-1] - SLACK, known[..., 1:] & known[..., :-1]
 
 
 class Monotonicity(Counts):

@@ -92,10 +92,10 @@ class GridEncoder(nn.Module):
         x = self.last(self.dropout(x)).permute(0, 3, 2, 1)  # [B, columns, rows, h]
         columns, rows, size = x.shape[1:]
         across, down = sinusoids(columns, size - size // 2), sinusoids(rows, size // 2)
-        places = torch.cat(
+        positions = torch.cat(
             [across.unsqueeze(1).expand(-1, rows, -1), down.unsqueeze(0).expand(columns, -1, -1)], -1
         )
-        annotations = (self.normalize(x) + places.to(x, non_blocking=True)).flatten(1, 2)
+        annotations = (self.normalize(x) + positions.to(x, non_blocking=True)).flatten(1, 2)
         cells = lengths * rows
         mask = lengths_mask(cells, columns * rows)
         total = annotations.masked_fill(~mask.mT, 0.0).sum(1)

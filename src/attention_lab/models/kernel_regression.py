@@ -133,17 +133,17 @@ class KernelRegression(nn.Module):
 
         best, best_error = -1, torch.inf
 
-        def look_at(places: range) -> None:
+        def try_widths(numbers: range) -> None:
             nonlocal best, best_error
-            for place in places:
-                score.width.fill_(widths[place])
+            for number in numbers:
+                score.width.fill_(widths[number])
                 error = (self(inputs, chosen) - targets).square().mean().item()
                 if error < best_error:
-                    best, best_error = place, error
+                    best, best_error = number, error
 
         many = len(self.keys) > 10 * SAMPLED
-        look_at(range(0, WIDTHS, 8 if many else 1))
+        try_widths(range(0, WIDTHS, 8 if many else 1))
         if many and best >= 0:  # a full scan is slow: refine only around the best
-            look_at(range(max(best - 7, 0), min(best + 8, WIDTHS)))
+            try_widths(range(max(best - 7, 0), min(best + 8, WIDTHS)))
         score.width.copy_(before)
         return widths[best] if best >= 0 else float(before.flatten()[0])

@@ -90,7 +90,7 @@ class Direction(NamedTuple):
 
 def reversed_runs(ids: Int[Tensor, "*N T"], fixed: Bool[Tensor, "*N T"]) -> Int[Tensor, "*N T"]:
     """Reverse each run of symbols between those that are `fixed`."""
-    places = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
-    first = torch.where(fixed, places + 1, 0).cummax(-1).values
-    last = torch.where(fixed, places - 1, ids.shape[-1] - 1).flip(-1).cummin(-1).values.flip(-1)
-    return ids.gather(-1, torch.where(fixed, places, first + last - places))
+    positions = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
+    first = torch.where(fixed, positions + 1, 0).cummax(-1).values
+    last = torch.where(fixed, positions - 1, ids.shape[-1] - 1).flip(-1).cummin(-1).values.flip(-1)
+    return ids.gather(-1, torch.where(fixed, positions, first + last - positions))

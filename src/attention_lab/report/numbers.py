@@ -41,6 +41,6 @@ def comparison(found: board.Comparison, folder: Path) -> Comparison:
 
 def _table(section: Section) -> Table:
     header, rows = tabulate(section)
-    best = [place for place, row in enumerate(section.rows) if row.verdict == "best"]
+    best = [index for index, row in enumerate(section.rows) if row.verdict == "best"]
     below = header.index(INTERVAL) if INTERVAL in header else -1
     return Table(section.name, section.summaries, header, rows, header.index("n"), best, section.note, below)

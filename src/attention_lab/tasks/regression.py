@@ -236,5 +236,5 @@ def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:
     if len(order) <= limit:
         return order
     # On the CPU: some other devices have no float64.
-    places = torch.linspace(0, len(order) - 1, limit, dtype=torch.float64).long()
-    return order[places.to(order.device)]
+    indices = torch.linspace(0, len(order) - 1, limit, dtype=torch.float64).long()
+    return order[indices.to(order.device)]

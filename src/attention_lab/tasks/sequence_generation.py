@@ -136,10 +136,10 @@ class SequenceGeneration:
 
     def _most_symbols(self, batch: TransductionBatch) -> int:
         """The number of symbols of each output whose weights are observed."""
-        places = batch.source[0].numel()
+        size = batch.source[0].numel()
         if isinstance(self.codec, ImageCodec):
-            return max(1, MOST_WEIGHTS // (places // self.codec.cell**2))
-        return max(1, MOST_WEIGHTS_OF_TEXT // places)
+            return max(1, MOST_WEIGHTS // (size // self.codec.cell**2))
+        return max(1, MOST_WEIGHTS_OF_TEXT // size)
 
     def _search(self, batch: TransductionBatch, beam_size: int, n: int) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, best first, and their scores `[B, n]`."""

@@ -58,7 +58,7 @@ def hallucinate(train: Sequence[Example], count: int, seed: int) -> list[Example
 
 def replaceable(source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int, int]]:
     """Where letters may be replaced: start in the source, start in the target, and number of letters."""
-    beginning = next((place for place, symbol in enumerate(source) if is_letter(symbol)), len(source))
+    beginning = next((position for position, symbol in enumerate(source) if is_letter(symbol)), len(source))
     found = []
     for start, other, size in stretches(source, target):
         before = 0 if (start, other) == (beginning, 0) else MARGIN

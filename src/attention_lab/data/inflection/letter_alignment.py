@@ -31,7 +31,7 @@ def align_letters(source: Sequence[str], target: Sequence[str]) -> list[int]:
         target: the letters of the form.
     """
     letters: list[str | None] = [symbol if is_letter(symbol) else None for symbol in source]
-    first = next((place for place, symbol in enumerate(letters) if symbol is not None), len(letters))
+    first = next((position for position, symbol in enumerate(letters) if symbol is not None), len(letters))
     positions = [-1] * len(target)
     blocks = common_stretches(letters, target)
     if not blocks:
@@ -58,9 +58,9 @@ def common_stretches(source: Sequence[str | None], target: Sequence[str]) -> lis
 
 def _align_moved(letters: list[str | None], target: Sequence[str], positions: list[int]) -> None:
     """Align the longest stretches that are still unaligned on both sides, in any order."""
-    used = {place for place in positions if place >= 0}
-    free_source = [None if place in used else symbol for place, symbol in enumerate(letters)]
-    free_target = ["" if positions[place] >= 0 else symbol for place, symbol in enumerate(target)]
+    used = {position for position in positions if position >= 0}
+    free_source = [None if position in used else symbol for position, symbol in enumerate(letters)]
+    free_target = ["" if positions[position] >= 0 else symbol for position, symbol in enumerate(target)]
     while True:
         match = SequenceMatcher(None, free_source, free_target, autojunk=False).find_longest_match()
         if match.size < MOVED:

@@ -84,10 +84,10 @@ def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
     Raises:
         LabError: a value is too large; the message names the column of the first one.
     """
-    places = (~(scaled.abs() <= LIMIT)).nonzero().tolist()
-    if not places:
+    too_large = (~(scaled.abs() <= LIMIT)).nonzero().tolist()
+    if not too_large:
         return
-    row, column = places[0]
+    row, column = too_large[0]
     value, size = float(values[row, column]), float(scaled[row, column])
     if not math.isfinite(value):
         raise LabError(f"column {names[column]!r}: not all of its numbers are finite")

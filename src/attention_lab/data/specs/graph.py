@@ -63,7 +63,7 @@ class GraphFilesSpec:
                 than two labels, or a label does not occur in training.
         """
         nodes = read_nodes(self.nodes)
-        number = {name: place for place, name in enumerate(nodes.names)}
+        number = {name: index for index, name in enumerate(nodes.names)}
         edges = []
         for row in read_columns(self.edges, ("node", "node")):
             ends = (row.first.strip(), row.second.strip())

@@ -122,8 +122,8 @@ class Motifs(SyntheticClassification):
         starts = generator.integers(self.length - width + 1, size=count)
         # Letter i of rotation k is letter (k + i) mod m of the alphabet.
         steps = np.arange(width)
-        places = starts[:, None] + steps
-        np.put_along_axis(rows, places, ((classes[:, None] + steps) % width).astype(np.uint8), axis=1)
+        positions = starts[:, None] + steps
+        np.put_along_axis(rows, positions, ((classes[:, None] + steps) % width).astype(np.uint8), axis=1)
         once = self.occurrences(rows) == 1
         return rows[once], classes[once]
 

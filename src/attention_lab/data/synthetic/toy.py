@@ -111,7 +111,7 @@ class Repeat(ToyTransduction):
 
     def origins(self, source: Sequence[str]) -> list[int]:
         """The positions in order, each repeated as often as its symbol occurs in the target."""
-        return [place for place, symbol in enumerate(source) for _ in range(self.times[symbol])]
+        return [position for position, symbol in enumerate(source) for _ in range(self.times[symbol])]
 
     @cached_property
     def times(self) -> dict[str, int]:

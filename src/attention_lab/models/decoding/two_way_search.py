@@ -71,7 +71,7 @@ def _repeated(outputs: Int[Tensor, "B n T"]) -> Bool[Tensor, "B n"]:
     found = torch.zeros(outputs.shape[:2], dtype=torch.bool)
     for row, texts in enumerate(outputs.tolist()):
         seen: set[tuple[int, ...]] = set()
-        for place, text in enumerate(map(tuple, texts)):
-            found[row, place] = text in seen
+        for column, text in enumerate(map(tuple, texts)):
+            found[row, column] = text in seen
             seen.add(text)
     return found.to(outputs.device)

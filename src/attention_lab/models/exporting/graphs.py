@@ -192,8 +192,8 @@ class _RecurrentStates:
         mask = keys.new_ones(keys.shape[0], 1, keys.shape[1], dtype=torch.bool) if mask is None else mask
         layers = [part for layer in state.layers for part in layer]
         vectors = [part for part in (state.readout, state.condition) if part is not None]
-        place = [torch.scalar_tensor(state.position, dtype=torch.int64)] if self.placed else []
-        return (keys, value, mask, *layers, *vectors, *place)
+        position = [torch.scalar_tensor(state.position, dtype=torch.int64)] if self.placed else []
+        return (keys, value, mask, *layers, *vectors, *position)
 
     def state(self, tensors: Sequence[Tensor]) -> DecoderState:
         """The state, rebuilt from its tensors."""
@@ -202,12 +202,12 @@ class _RecurrentStates:
         for size in self.layers:
             layers.append(tuple(rest[:size]))
             rest = rest[size:]
-        place: Any = rest.pop().item() if self.placed else 0
-        torch._check(place >= 0)  # type: ignore[no-untyped-call]
+        position: Any = rest.pop().item() if self.placed else 0
+        torch._check(position >= 0)  # type: ignore[no-untyped-call]
         condition = rest.pop() if self.conditioned else None
         readout = rest.pop() if self.feeds else None
         return DecoderState(
-            Memory(keys, value, mask), tuple(layers), readout, position=place, condition=condition
+            Memory(keys, value, mask), tuple(layers), readout, position=position, condition=condition
         )
 
 

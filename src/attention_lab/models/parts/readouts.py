@@ -152,9 +152,9 @@ class Last(Readout):
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B *A d"]:
         """`x_L`, or `[x_{L-A+1}, ..., x_L]` if A is above 1; zero before the start of a sequence."""
-        places = lengths.unsqueeze(-1) - self.answers + torch.arange(self.answers, device=x.device)
+        positions = lengths.unsqueeze(-1) - self.answers + torch.arange(self.answers, device=x.device)
         rows = torch.arange(x.shape[0], device=x.device).unsqueeze(-1)
-        read = x[rows, places.clamp_min(0)].masked_fill(places.unsqueeze(-1) < 0, 0.0)
+        read = x[rows, positions.clamp_min(0)].masked_fill(positions.unsqueeze(-1) < 0, 0.0)
         return read.squeeze(1) if self.answers == 1 else read
 
 
