@@ -76,7 +76,7 @@ def test_edges_and_features_that_do_not_fit_the_nodes_are_refused(wrong: dict[st
 @pytest.mark.parametrize(("height", "cell"), [(1, 4), (0, 4), (4, 0), (6, 4)])
 def test_images_that_no_cell_fits_are_refused(height: int, cell: int) -> None:
     state = ImageCodec(12, 4, LETTERS).state() | {"height": height, "cell": cell}
-    with pytest.raises(LabError, match=f"cuts {height} rows of pixels in cells of {cell}"):
+    with pytest.raises(LabError, match=f"cuts {height} rows of pixels into cells of {cell}"):
         codec_from_state(state)
 
 

@@ -48,7 +48,7 @@ def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None)
     assert refusal(file, gzip.compress(b"x\ty\n", mtime=0), columns) == packed
     with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):
         read_text(str(tmp_path / "absent.tsv"))
-    with pytest.raises(LabError, match="it is a directory, not a regular file"):
+    with pytest.raises(LabError, match=r"it is a directory, not a regular file$"):
         read_text(str(tmp_path))
 
 

@@ -69,10 +69,16 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
-        raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
+        raise LabError(f"{path}: {error.strerror}{looked_from(error)}") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
     check_fits_in_memory(needed, f"{path}: reading it", "use only a part of it")
     return decode_text(content, path)
+
+
+def looked_from(error: Exception) -> str:
+    """For the error about a missing file: the folder from which its path was followed; otherwise empty."""
+    missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+    return f" (looked for it from {Path.cwd()})" if missing else ""
 
 
 def decode_text(content: bytes, path: str) -> str:

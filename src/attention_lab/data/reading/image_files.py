@@ -20,7 +20,7 @@ import torch
 from PIL import ExifTags, Image, UnidentifiedImageError
 from torch import Tensor
 
-from attention_lab.data.reading.files import blame
+from attention_lab.data.reading.files import blame, looked_from
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.files.regular_files import is_there, open_regular
 
@@ -132,7 +132,7 @@ def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode
         raise LabError(f"{path} has too many pixels; scale it down") from None
     except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or "the image is damaged"
-        raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
+        raise LabError(f"{path}: {reason}{looked_from(error)}") from None
     light = torch.from_numpy(np.asarray(image, dtype=np.float32) / 255)
     return light[None] if light.dim() == 2 else light.permute(2, 0, 1).contiguous()
 

@@ -24,6 +24,6 @@ def check_loss_weights(model: TransductionModel | Ensemble, **weights: float) ->
         check_has_dropout(model)
     if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
         raise LabError(
-            "task.ctc and the tagger of a model go together: "
+            "task.ctc and the CTC output of a model go together: "
             "set both (in seq2seq and transformer, task.ctc=0.3 model.ctc_frames=3), or neither"
         )

@@ -32,7 +32,7 @@ class ImageCodec(BaseCodec):
     def problem(self) -> str:
         """See `BaseCodec`."""
         fits = self.height and self.cell and self.height % self.cell == 0
-        return "" if fits else f"cuts {self.height} rows of pixels in cells of {self.cell}"
+        return "" if fits else f"cuts {self.height} rows of pixels into cells of {self.cell}"
 
     def as_line(self, given: object) -> str:
         """See `BaseCodec`; the path of an image may also be a `Path`."""

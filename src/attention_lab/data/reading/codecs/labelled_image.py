@@ -73,9 +73,9 @@ class LabelledImageCodec(ClassificationCodec):
         if channels not in (1, 3) or len(self.deviation) != channels or min(self.deviation) <= 0:
             return "needs a mean and a positive deviation for each of 1 or 3 channels"
         if not 0 < size <= LONGEST_SIDE or not patch or size % patch:
-            return f"cuts images of {size} pixels in patches of {patch}"
+            return f"cuts images of {size} pixels into patches of {patch}"
         if (size // patch) ** 2 > MOST_PATCHES:
-            return f"cuts images in more than {MOST_PATCHES:,} patches"
+            return f"cuts images into more than {MOST_PATCHES:,} patches"
         if (self.length, self.features) != ((size // patch) ** 2, channels * patch**2):
             return f"has {self.length} patches of {self.features} numbers, which its images do not have"
         if self.answers != 1:
