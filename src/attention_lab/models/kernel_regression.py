@@ -133,13 +133,13 @@ class KernelRegression(nn.Module):
 
         best, best_error = -1, torch.inf
 
-        def try_widths(numbers: range) -> None:
+        def try_widths(indices: range) -> None:
             nonlocal best, best_error
-            for number in numbers:
-                score.width.fill_(widths[number])
+            for index in indices:
+                score.width.fill_(widths[index])
                 error = (self(inputs, chosen) - targets).square().mean().item()
                 if error < best_error:
-                    best, best_error = number, error
+                    best, best_error = index, error
 
         many = len(self.keys) > 10 * SAMPLED
         try_widths(range(0, WIDTHS, 8 if many else 1))
