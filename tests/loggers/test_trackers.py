@@ -4,8 +4,12 @@ import json
 import logging
 import socket
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -35,6 +39,7 @@ def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comma
     assert [name for name in wanted if name.encode() not in content] == []
     assert len(list(record.glob("files/media/images/weights/example 1/*.png"))) == 1
     assert not list(done.folder.glob("*tfevents*"))
+    assert f"W&B          wandb sync {done.folder.name}/wandb/offline-run-*\n" in done.out
 
     (done.folder / "metrics.json").unlink()
     resumed = command(f"resume={done.folder}", folder=done.folder)
@@ -63,9 +68,22 @@ def test_wandb_prints_nothing_if_the_environment_says_offline(
     monkeypatch.setenv("WANDB_MODE", "offline")
     logger = WandbRunLogger(str(tmp_path))
     logger.log_metrics({"loss": 1.0}, 1)
+    assert logger.how_to_view() == ("W&B", f"wandb sync {tmp_path}/wandb/offline-run-*")
     logger.close()
     assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.long
+def test_wandb_switched_off_by_the_environment_has_nothing_to_view(tmp_path: Path, monkeypatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    wandb.teardown()  # it keeps the environment of an earlier test
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    logger = WandbRunLogger(str(tmp_path))
+    logger.log_metrics({"loss": 1.0}, 1)
+    assert logger.how_to_view() is None
+    logger.close()
+    wandb.teardown()
 
 
 @pytest.mark.parametrize("name", ["wandb", ".wandb"])
@@ -107,6 +125,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
         params = dict(records.execute("select key, value from params").fetchall())
         metrics = {name for (name,) in records.execute("select key from metrics").fetchall()}
     assert status == "FINISHED"
+    assert f"MLflow       mlflow ui --backend-store-uri sqlite:///{done.folder.name}/mlflow.db\n" in done.out
     assert (tags["first try"], tags["mlflow.note.content"]) == ("true", "hello")
     assert (params["model.hidden_size"], params["tags"]) == ("4", "first try, lstm")
     assert metrics >= json.loads((done.folder / "metrics.json").read_text()).keys()
@@ -140,6 +159,36 @@ def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch
     with pytest.raises(LabError, match=r"^logger=mlflow: .*maximum length of 500 characters$"):
         logger.log_settings({}, [], [])
     logging.getLogger("mlflow").handlers.clear()
+
+
+@pytest.mark.slow
+def test_the_page_on_a_server_is_printed_once(command, tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", minversion="3")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+    words = [sys.executable, "-m", "mlflow", "server", "--port", uri.rpartition(":")[2]]
+    words += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db", "--workers", "1"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            _wait_for(uri)
+            done = command(*SMALL, "logger=mlflow", f"logger.mlflow.tracking_uri={uri}")
+        finally:
+            server.terminate()
+    assert (done.status, done.err) == (0, "")
+    run_id = read_run_id(done.folder / "mlflow_run_id.txt", "[0-9a-f]{32}")
+    assert f"\nMLflow       {uri}/#/experiments/1/runs/{run_id}\n" in done.out
+    assert done.out.count("http:") == 1
+
+
+def _wait_for(uri: str) -> None:
+    for _ in range(60):
+        with suppress(OSError):
+            urlopen(f"{uri}/health").close()
+            return
+        time.sleep(1)
+    raise TimeoutError(uri)
 
 
 @pytest.mark.long

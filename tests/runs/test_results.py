@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab.loggers import TensorBoardRunLogger
 from attention_lab.runs.results import print_results, write_metrics
 from attention_lab.runs.run_folder import read_metrics
 from attention_lab.text_tables import ConsoleTable
@@ -83,13 +84,12 @@ def test_the_name_of_a_folder_controls_neither_the_console_nor_a_shell(
 ) -> None:
     folder = tmp_path / "a;b[bold]\x1b[2J"
     folder.mkdir()
-    for name in ("metrics.json", "events.out.tfevents.1", "mlflow.db"):
-        (folder / name).touch()
-    print_results({}, [], folder)
+    (folder / "metrics.json").touch()
+    views = [TensorBoardRunLogger(str(folder)).how_to_view()]
+    print_results({}, [], folder, views)
     shown = capsys.readouterr().out
     assert "a;b[bold]\ufffd[2J/metrics.json" in shown and "\x1b" not in shown
     assert f"tensorboard --logdir '{tmp_path}/a;b[bold]\ufffd[2J'" in shown
-    assert f"--backend-store-uri 'sqlite:///{tmp_path}/a;b[bold]\ufffd[2J/mlflow.db'" in shown
 
 
 def _no_number(text: str) -> float:

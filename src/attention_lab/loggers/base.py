@@ -48,6 +48,10 @@ class RunLogger(Logger, ABC):
         """Log the final metrics, including those that Lightning does not log."""
 
     @abstractmethod
+    def how_to_view(self) -> tuple[str, str] | None:
+        """The logger's name, and the command or address that shows the record; None if there is none."""
+
+    @abstractmethod
     def continue_run(self) -> None:
         """Append to the record that the run in this folder started before it was interrupted."""
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import urlparse
 from urllib.request import getproxies, url2pathname
@@ -19,7 +20,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.databases import read_texts
-from attention_lab.files.paths import is_inside
+from attention_lab.files.paths import is_inside, short_path
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
 
 RUN_ID = "mlflow_run_id.txt"
@@ -30,6 +31,7 @@ _OF_EXPERIMENT = "SELECT artifact_location FROM experiments WHERE name = ?"
 _OF_RUN = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
 _LIBRARIES = ("mlflow", "sqlalchemy", "alembic")
 """The packages whose errors end a run in one line: MLflow opens a database with the other two."""
+_SERVERS = ("http://", "https://")
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
 _DATABASE_LOG = "mlflow.store.db.utils"
@@ -77,6 +79,8 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
             _check_opens(uri)
             _check_answers(uri)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        if uri and uri.startswith(_SERVERS):  # MLflow would print the page of the run after each stage
+            os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         try:
             with self._one_line():
                 super().__init__(
@@ -134,6 +138,15 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
         """Log the final metrics."""
         self.log_metrics(metrics, step)
 
+    def how_to_view(self) -> tuple[str, str]:
+        """The page of the run on its server, or the command that serves its database."""
+        given = str(self._tracking_uri)
+        uri = _without_account(f"sqlite:///{short_path(self.folder)}/{DATABASE}" if self._own else given)
+        if uri.startswith(_SERVERS):
+            return "MLflow", f"{uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        is_database = "sql" in uri.partition(":")[0]  # else Databricks, whose page MLflow prints
+        return "MLflow", f"mlflow ui --backend-store-uri {quote(uri)}" if is_database else uri
+
     def continue_run(self) -> None:
         """Append to the record of the interrupted run."""
         self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
@@ -179,7 +192,7 @@ def _check_opens(uri: str) -> None:
 def _check_answers(uri: str) -> None:
     """Reject a server that does not run: MLflow would try for minutes, with many warnings."""
     url = urlparse(uri)
-    if url.scheme not in ("http", "https") or {url.scheme, "all"} & getproxies().keys():
+    if not uri.startswith(_SERVERS) or {url.scheme, "all"} & getproxies().keys():
         return
     try:
         port = url.port or (443 if url.scheme == "https" else 80)

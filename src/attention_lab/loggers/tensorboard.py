@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytorch_lightning as pl
@@ -14,6 +15,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
+from attention_lab.files.paths import short_path
 from attention_lab.loggers.base import Charts, RunLogger, run_loggers
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import is_interval_end
@@ -82,6 +84,10 @@ class TensorBoardRunLogger(TensorBoardLogger, RunLogger):
 
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
         """Do nothing: the HPARAMS tab reads the metrics that Lightning logs."""
+
+    def how_to_view(self) -> tuple[str, str]:
+        """The command that starts TensorBoard."""
+        return "TensorBoard", f"tensorboard --logdir {quote(short_path(Path(self.save_dir)))}"
 
     def continue_run(self) -> None:
         """Do nothing: a resumed run adds another event file to the same folder."""

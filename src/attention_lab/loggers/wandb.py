@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from PIL.Image import Image
@@ -11,7 +12,7 @@ from pytorch_lightning.loggers.logger import rank_zero_experiment  # type: ignor
 from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
-from attention_lab.files.paths import is_inside
+from attention_lab.files.paths import is_inside, short_path
 from attention_lab.files.regular_files import is_named, is_there
 from attention_lab.files.writing import remove
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
@@ -108,6 +109,12 @@ class WandbRunLogger(WandbLogger, RunLogger):
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
         """Put the final metrics into the run's summary, the columns of W&B's table of runs."""
         self.experiment.summary.update(dict(metrics))
+
+    def how_to_view(self) -> tuple[str, str] | None:
+        """The page of the run, or the command that uploads it; None with `WANDB_MODE=disabled`."""
+        if self.experiment.offline:
+            return "W&B", f"wandb sync {quote(short_path(self.folder))}/wandb/offline-run-*"
+        return ("W&B", self.experiment.url) if self.experiment.url else None
 
     def continue_run(self) -> None:
         """Append to the record of the interrupted run."""

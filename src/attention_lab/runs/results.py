@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
@@ -97,8 +96,20 @@ def print_start(description: str, folder: Path) -> None:
     _print_line(console, "Folder", short_path(folder))
 
 
-def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
-    """Print the final metrics, the task's tables, and the paths of the files that the run has written."""
+def print_results(
+    metrics: Mapping[str, float],
+    tables: Sequence[ConsoleTable],
+    folder: Path,
+    views: Sequence[tuple[str, str] | None] = (),
+) -> None:
+    """Print the final metrics, the task's tables, the run's files, and how to view its logs.
+
+    Args:
+        metrics: the final metrics by name.
+        tables: what the task shows.
+        folder: the run's folder.
+        views: each logger's name, and the command or address that shows its record.
+    """
     console = Console()
     names = [
         name
@@ -123,15 +134,9 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     for name, path in paths.items():
         if path.exists():
             _print_line(console, name, short_path(path))
-    shown = short_path(folder)
-    commands = {
-        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {quote(shown)}"),
-        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri {quote(f'sqlite:///{shown}/mlflow.db')}"),
-        "W&B": ("wandb/offline-run-*", f"wandb sync {quote(shown)}/wandb/offline-run-*"),
-    }
-    for name, (pattern, command) in commands.items():
-        if any(folder.glob(pattern)):
-            _print_line(console, name, command)
+    for view in views:
+        if view is not None:
+            _print_line(console, *view)
 
 
 def _rich_table(given: ConsoleTable, console: Console) -> Table:

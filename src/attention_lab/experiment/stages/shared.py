@@ -46,10 +46,12 @@ def run_test(
     metrics |= tested
     if not trainer.is_global_zero:
         return
+    views = []
     for logger in run_loggers(trainer):
         logger.log_results(metrics, trainer.global_step)
+        views.append(logger.how_to_view())
         logger.close()
     tables = task.write_artifacts(folder, data, pictures)
     results.write_metrics(folder, metrics)  # last: they mark the run as finished
     if not in_sweep():
-        results.print_results(metrics, tables, folder)
+        results.print_results(metrics, tables, folder, views)
