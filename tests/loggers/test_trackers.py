@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from PIL import Image
 
 from attention_lab.commandline import choice_checks
 from attention_lab.errors import LabError
@@ -204,6 +205,25 @@ def test_a_server_that_does_not_run_is_named_at_once(tmp_path: Path, monkeypatch
         MLFlowRunLogger(str(tmp_path), tracking_uri=f"http://user:secret@{address}")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     MLFlowRunLogger(str(tmp_path), tracking_uri=f"http://{address}")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_the_pictures_of_a_given_database_are_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's default is a folder `mlruns` in the working directory, whichever that is at the first run."""
+    pytest.importorskip("mlflow", minversion="3")
+    for name in ("elsewhere", "run"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    uri = f"sqlite:///{tmp_path}/shared/all.db"
+    logger = MLFlowRunLogger(str(tmp_path / "run"), tracking_uri=uri)
+    logger.log_picture("weights", Image.new("RGB", (2, 2)), 1)
+    assert logger.how_to_view() == ("MLflow", f"mlflow ui --backend-store-uri {uri}")
+    assert list(tmp_path.glob("shared/mlflow_artifacts/*/artifacts/images/*.png"))
+    assert not list((tmp_path / "elsewhere").iterdir())
+    logging.getLogger("mlflow").handlers.clear()
 
 
 @pytest.mark.long

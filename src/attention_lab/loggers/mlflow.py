@@ -31,7 +31,7 @@ _OF_EXPERIMENT = "SELECT artifact_location FROM experiments WHERE name = ?"
 _OF_RUN = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
 _LIBRARIES = ("mlflow", "sqlalchemy", "alembic")
 """The packages whose errors end a run in one line: MLflow opens a database with the other two."""
-_SERVERS = ("http://", "https://")
+_SQLITE, _SERVERS = "sqlite:///", ("http://", "https://")
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
 _DATABASE_LOG = "mlflow.store.db.utils"
@@ -66,7 +66,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
     ) -> None:
         self.folder = Path(folder).absolute()
         uri = tracking_uri or _PROCESS_URI
-        own = None if uri else f"sqlite:///{self.folder / DATABASE}"
+        own = None if uri else f"{_SQLITE}{self.folder / DATABASE}"
         self._prefix, self._run_id, self._experiment_id, self._checkpoint_callback = "", None, None, None
         self._initialized = self._own = self._checked = False
         if rank_zero_only.rank:  # type: ignore[attr-defined]
@@ -88,7 +88,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
                     run_name=run_title(self.folder),
                     tracking_uri=uri or own,
                     tags=dict.fromkeys(tags, "true") | ({NOTE: notes} if notes else {}),
-                    artifact_location=str(self.folder / "mlflow_artifacts") if own else None,
+                    artifact_location=_files_beside(uri or own),
                 )
         except ImportError:
             raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
@@ -141,7 +141,7 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
     def how_to_view(self) -> tuple[str, str]:
         """The page of the run on its server, or the command that serves its database."""
         given = str(self._tracking_uri)
-        uri = _without_account(f"sqlite:///{short_path(self.folder)}/{DATABASE}" if self._own else given)
+        uri = _without_account(f"{_SQLITE}{short_path(self.folder)}/{DATABASE}" if self._own else given)
         if uri.startswith(_SERVERS):
             return "MLflow", f"{uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
         is_database = "sql" in uri.partition(":")[0]  # else Databricks, whose page MLflow prints
@@ -179,14 +179,27 @@ def _without_account(text: str) -> str:
 
 def _check_opens(uri: str) -> None:
     """Reject a database that SQLite cannot open: MLflow would try for two minutes, with many warnings."""
-    if not uri.startswith("sqlite:///"):
+    if (file := _sqlite_file(uri)) is None:
         return
-    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         sqlite3.connect(file).close()
     except (OSError, sqlite3.Error) as error:
         raise LabError(f"logger=mlflow: {uri}: {first_line(error)}") from None
+
+
+def _files_beside(uri: str | None) -> str | None:
+    """Where the files of a new experiment go: beside an SQLite database; None: where the server keeps them.
+
+    MLflow would keep those of a database in `mlruns` in the working directory.
+    """
+    file = _sqlite_file(uri or "")
+    return None if file is None else str(file.absolute().parent / "mlflow_artifacts")
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    """The file of an SQLite database; None for other databases and for servers."""
+    return Path(uri.removeprefix(_SQLITE).partition("?")[0]) if uri.startswith(_SQLITE) else None
 
 
 def _check_answers(uri: str) -> None:
