@@ -114,8 +114,24 @@ def test_images_of_any_form_become_squares(tmp_path: Path) -> None:
         image.save(path := tmp_path / ("b.tiff" if mode == "CMYK" else "b.png"))
         assert read_square(path, 4, colour=True).shape == (3, 4, 4)
         assert read_square(path, 4, colour=False).shape == (1, 4, 4)
-    Image.new("RGBA", (5, 5), (255, 0, 0, 0)).save(path)
+    Image.new("RGBA", (5, 5), (255, 0, 0, 0)).save(path := tmp_path / "b.png")
     assert read_square(path, 2, colour=True).eq(1).all()  # transparent: white
+
+
+@pytest.mark.parametrize("colour", [True, False])
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB"])
+def test_every_mode_is_read_as_if_laid_on_white(mode: str, colour: bool, tmp_path: Path) -> None:
+    """Opaque images take a shorter way to the same pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 9, 4), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    image = image if mode == "RGBA" else image.convert("LA" if mode == "LA" else "RGB").convert(mode)
+    image.save(path := tmp_path / "a.tiff")
+    white = Image.new("RGBA", image.size, "white")
+    expected = Image.alpha_composite(white, Image.open(path).convert("RGBA")).convert(
+        "RGB" if colour else "L"
+    )
+    read = read_square(path, 9, colour=colour).movedim(0, -1).squeeze(-1) * 255
+    assert np.array_equal(read.round().numpy(), np.asarray(expected))
 
 
 @pytest.mark.parametrize(
