@@ -158,6 +158,25 @@ def _in_notebook(browser: Browser, folder: Path, view: View, attributes: str, wi
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("framed", [False, True])
+def test_the_map_is_printed(browser: Browser, tmp_path: Path, framed: bool) -> None:
+    """Chromium prints an empty canvas white, so the one with the cursor hid the map."""
+    view = attention_lab.show({f"layer {n}": WEIGHTS for n in range(12)})
+    page = None
+    if framed:
+        page = _in_notebook(browser, tmp_path, view, "", 700)
+    else:
+        browser.open(view.save(tmp_path / "layers.html").as_uri())
+    browser.call("Emulation.setEmulatedMedia", page, media="print")
+    style = "(part) => getComputedStyle(document.querySelector(part))"
+    hidden, heads = f"({style})('.al-over').display", f"({style})('.al-overview').overflowY"
+    assert browser.run(hidden, page) == "none"
+    assert browser.run(heads, page) == ("auto" if framed else "visible")  # in a frame, they have no room
+    browser.call("Emulation.setEmulatedMedia", page, media="")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.long
 def test_a_head_without_weights_is_not_the_most_focused(browser: Browser, tmp_path: Path) -> None:
     """Its entropy is 0, which is also that of a head that looks at single keys."""
     weights = np.stack([np.zeros((6, 6)), WEIGHTS[0], np.eye(6)])

@@ -94,8 +94,8 @@ class Browser:
                 return result
             self.events.append(message)
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        return self.loop.run_until_complete(self._call(method, parameters))
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        return self.loop.run_until_complete(self._call(method, parameters, session))
 
     def frames(self) -> list[str]:
         """The sessions of the sandboxed frames of the page, in which scripts can be run."""

@@ -89,6 +89,7 @@ class Viewer {
       ),
     );
     root.classList.add("al-viewer");
+    root.toggleAttribute("data-framed", window !== window.parent); // for the style sheet
     root.replaceChildren(this.controls.top, this.page, this.help);
     if (host.part) root.tabIndex = -1; // a press anywhere inside gives it the keys
     listen(host.part ? root : root.ownerDocument, actions);
