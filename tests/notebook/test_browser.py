@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import NEEDS_CHROMIUM, READY, Browser
+from chromium import NEEDS_CHROMIUM, READY, SAVED_SVG, Browser
 
 import attention_lab
 from attention_lab.notebook.view import View
@@ -85,16 +85,59 @@ def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: P
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "width"),
-    [((1, 3, 3), 1000), ((1, 5, 5), 700), ((2, 4, 4), 830), ((8, 11, 11), 820), ((8, 11, 11), 700)],
+    [
+        ((1, 3, 3), 1000),
+        ((1, 5, 5), 700),
+        ((2, 4, 4), 830),
+        ((8, 11, 11), 820),
+        ((8, 11, 11), 700),
+        ((8, 15, 15), 480),
+        ((2, 5, 5), 390),
+    ],
 )
 def test_nothing_scrolls_inside_a_frame(
     browser: Browser, tmp_path: Path, shape: tuple[int, int, int], width: int
 ) -> None:
-    """The list of heads is above the map in a narrow frame."""
+    """The list of heads is above the map in a narrow frame, and the colour bar below it on a phone."""
     view = attention_lab.show(np.full(shape, 1 / shape[2], np.float32))
     frame = _in_notebook(browser, tmp_path, view, "", width)
     assert browser.run("document.documentElement.scrollHeight <= innerHeight", frame)
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.long
+def test_the_numbers_of_a_colour_bar_on_a_phone_are_apart(browser: Browser, tmp_path: Path) -> None:
+    """Under a square root, those at 0.05 and 0.1 of the largest weight were one number, 0.0170.034."""
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False
+    )
+    path = attention_lab.show(np.full((1, 3, 3), 0.34, np.float32)).save(tmp_path / "bar.html")
+    browser.open(f"{path.as_uri()}#scale=root&range=shared")
+    apart = """(text) => {
+      document.body.innerHTML = text;
+      const texts = [...document.querySelectorAll('svg text')];
+      const found = texts.filter((one) => /^[0-9.]+$/u.test(one.textContent));
+      const below = Math.max(...found.map((one) => one.getBoundingClientRect().top));
+      const boxes = found.map((one) => one.getBoundingClientRect()).filter(({top}) => below - top < 4);
+      boxes.sort((one, other) => one.left - other.left);
+      return boxes.slice(1).map((box, at) => box.left - boxes[at].right);
+    }"""
+    found = browser.run(f"{SAVED_SVG}.then({apart})")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert len(found) > 3 and min(found) > 2
+
+
+@pytest.mark.long
+def test_long_names_of_runs_leave_what_they_are_on_one_line(browser: Browser, tmp_path: Path) -> None:
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False
+    )
+    names = "before the change of the learning rate and of the schedule", "after"
+    runs = {name: {"layer": WEIGHTS} for name in names}
+    browser.open(attention_lab.show(runs).save(tmp_path / "runs.html").as_uri())
+    heights = browser.run("[...document.querySelectorAll('.al-run span')].map((one) => one.offsetHeight)")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert len(heights) == 2 and min(heights) > 0 and max(heights) < 25
 
 
 @pytest.mark.long

@@ -30,6 +30,8 @@ _SANDBOX = "allow-scripts allow-downloads"  # no access to the notebook or its c
 _UNTRUSTED = "The attention is shown once this notebook is trusted."  # if a notebook removes frames
 _ROW, _FRAME, _SHORTEST, _TALLEST = 34, 400, 520, 800  # pixels
 _LARGE_ROW, _LARGE_ROWS = 75, 620  # cells of a few rows are larger, until the map is 400 pixels high
+_STACKED = "max(0px, min(280px, 1830px - 200vw))"  # the heads are above the map
+_PHONE = "max(0px, min(120px, 1200px - 200vw))"  # the colour bar is below it
 _THEMES = {  # what dark and light notebooks say of themselves: JupyterLab, VS Code, Colab
     "dark": "[data-jp-theme-light=false], .vscode-dark, .vscode-high-contrast, [theme=dark]",
     "light": "[data-jp-theme-light=true], .vscode-light, .vscode-high-contrast-light",
@@ -84,7 +86,7 @@ class View:
 
     def _repr_html_(self) -> str:
         """The page in a sandboxed frame."""
-        height = f"calc({self.height}px + max(0px, min(280px, 1830px - 200vw)))"  # narrow: stacked
+        height = f"calc({self.height}px + {_STACKED} + {_PHONE})"
         style = f"width:100%;height:{height};border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
         attributes = f'class="attention-lab" title="attention" loading="lazy" style="{style}"'

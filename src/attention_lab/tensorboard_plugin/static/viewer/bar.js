@@ -2,6 +2,7 @@
 
 import { colourOf, css, partOf } from "./colours.js";
 import { short } from "./labels.js";
+import { widthOf } from "./pen.js";
 import { barColour } from "./picture.js";
 
 const HEIGHT = 190;
@@ -12,7 +13,7 @@ const PARTS = { linear: [0, 0.25, 0.5, 0.75, 1], root: [0, 0.01, 0.05, 0.1, 0.25
 /** Pixels that the bars and the key take on the right. */
 export const ROOM = 92;
 
-const FLAT = { height: 12, apart: 62, longest: 320, swatch: 90 }; // for bars below a narrow figure
+const FLAT = { height: 12, apart: 62, longest: 320, swatch: 90, between: 5 }; // for bars below a narrow figure
 
 /** The bars of a scene, for weights and for differences; a curve has none, since its heights are the weights. */
 function barsOf({ panels, view, scale, difference }) {
@@ -104,6 +105,7 @@ function bar(pen, scene, { x, y, name, scale, diverging, height, flat = 0 }) {
   }
   pen.rect(x - 0.5, y - 0.5, wide + 1, high + 1, { stroke: theme.line });
   const parts = diverging ? [-1, -0.5, 0, 0.5, 1] : PARTS[scale.root ? "root" : "linear"];
+  let end = -Infinity; // of the last number below a flat bar
   for (const share of parts) {
     const weight = share * scale.maximum;
     const part = partOf(weight, scale);
@@ -113,6 +115,9 @@ function bar(pen, scene, { x, y, name, scale, diverging, height, flat = 0 }) {
     pen.path([from, to], { stroke: theme.line });
     const text = `${diverging && weight > 0 ? "+" : ""}${short(weight).replace("-", "−")}`;
     const style = { size: 10.5, fill: theme.quiet };
+    const half = widthOf(text, style.size) / 2;
+    if (flat && to[0] - half < end + FLAT.between) continue;
+    end = to[0] + half;
     if (flat) pen.text(text, to[0], to[1] + 7, { ...style, align: "center" });
     else pen.text(text, to[0] + 4, to[1], style);
   }
