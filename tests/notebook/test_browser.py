@@ -246,6 +246,13 @@ def test_a_file_opens_by_itself_with_its_runs(browser: Browser, tmp_path: Path) 
 
 
 @pytest.mark.long
+def test_a_picture_of_the_view_is_named_by_what_it_shows(browser: Browser, tmp_path: Path) -> None:
+    """Its title began with the blank name of a run, and gave a step of training."""
+    browser.open(attention_lab.show({"layer": WEIGHTS}).save(tmp_path / "view.html").as_uri())
+    assert ">example 1 · layer · head 1</text>" in browser.run(SAVED_SVG)
+
+
+@pytest.mark.long
 def test_a_long_input_fits_a_page(browser: Browser, tmp_path: Path) -> None:
     weights = np.random.default_rng(0).random((2, 1500, 1500), np.float32)
     weights /= weights.sum(-1, keepdims=True)

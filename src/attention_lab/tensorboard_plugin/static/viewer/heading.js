@@ -9,14 +9,14 @@ const LONGEST = 100; // most characters of an input or an output
 /**
  * @param {{compared: {name: string, run: string, record: object}[], head: number}} scene
  * @param {{example: string, module: string}} state
- * @param {number} step
+ * @param {number|null} step null if there are none to go through
  * @returns {{title: string, text: string, file: string[]}} two lines, and the parts of the file's name
  */
 export function headingOf({ compared, head }, { example, module }, step) {
-  const place = [example, module, `head ${head + 1}`, `step ${step}`];
+  const place = [example, module, `head ${head + 1}`, step === null ? "" : `step ${step}`];
   const names = sideBySide(compared.map(({ run }) => run));
   const runs = compared.map(({ name, run }) => (compared.length > 1 ? `${name} ${names.get(run)}` : wholeName(run)));
-  const parts = [...runs, ...place].filter(Boolean);
+  const parts = [...runs, ...place].filter((part) => part.trim()); // the run of a view without runs has a blank name
   return { title: visible(parts.join(" · ")), text: textOf(compared), file: parts };
 }
 

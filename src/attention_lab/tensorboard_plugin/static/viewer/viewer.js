@@ -323,7 +323,7 @@ class Viewer {
 
   export(ending) {
     if (!this.scene) return;
-    const heading = headingOf(this.scene, this.state, this.step);
+    const heading = headingOf(this.scene, this.state, this.host.plain ? null : this.step);
     const [name, width] = [fileName(heading.file, ending), this.figure.element.clientWidth];
     if (ending === "svg")
       save(new Blob([toSvg(this.scene, this.#cursor(), heading, width)], { type: "image/svg+xml" }), name);
