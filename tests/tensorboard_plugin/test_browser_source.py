@@ -276,6 +276,8 @@ def test_playing_stopped_and_started_again_keeps_its_pace(start: Any) -> None:
 def test_a_module_that_only_one_run_has_is_named(start: Any) -> None:
     browser = start({"a": _modules(2, [0]), "b": _modules(1, [0])}, view="run=a&with=b&module=layer 2")
     assert browser.run(SAID) == "run B: no attention named layer 2 on example 1"
+    browser = start({"a": {"example 1": [0]}, "b": {"example 2": [0]}}, view="run=a&with=b")  # no names
+    assert browser.run(SAID) == "run B: no attention on example 1"
 
 
 def test_a_damaged_record_hides_no_other(start: Any) -> None:

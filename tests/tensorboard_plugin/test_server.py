@@ -29,6 +29,7 @@ DAMAGED = 200
 WEIGHTS = torch.softmax(torch.arange(24.0).reshape(2, 3, 4) / 5, -1)
 QUERIES, KEYS = ["x", "</script>", "日本語"], ["a", "", "שלום", "\x00"]
 SPECIAL = "example 2/<b>&step=1 %2f 日本語"
+QUOTED = 'say "yes"/decoder'
 
 Blobs = tuple[bytes, ...]
 
@@ -108,6 +109,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         add_attention(writer, SPECIAL, WEIGHTS, QUERIES, KEYS, -3)
         writer.add_scalar("loss", 0.5, 1)
         add_picture(writer, "attention/example 1/decoder", Image.new("RGB", (4, 4)), 0)
+    quoted = EventFileWriter(str(folder / "quoted"))
+    quoted.add_event(_event(QUOTED, _good()))
+    quoted.close()
     chance = random.Random(0)
     bad = EventFileWriter(str(folder / "damaged"))
     for number in range(DAMAGED):
@@ -204,6 +208,14 @@ def test_a_request_that_cannot_be_answered(
     answer = server.ask(question, **query)
     assert answer.status == status
     assert message in answer.json["error"]
+
+
+def test_a_quotation_mark_in_a_tag_needs_the_slow_loader(server: Any) -> None:
+    answer = server.record("quoted", QUOTED)
+    if server.prefix == "/":
+        assert _decoded(answer.body).keys == KEYS
+    else:
+        assert answer.status == 400 and "start TensorBoard with --load_fast=false" in answer.json["error"]
 
 
 @pytest.mark.long

@@ -36,6 +36,11 @@ _PLACES = 256  # most tags whose keys are kept
 # Errors that TensorBoard raises for an invalid series or event.
 _UNREADABLE = (errors.PublicError, ValueError, TypeError, LookupError, ArithmeticError)
 
+_FAST = (
+    "TensorBoard's fast loader reads no run or tag whose name has a quotation mark, a backslash or a control "
+    "character: start TensorBoard with --load_fast=false"
+)
+
 
 class RequestError(Exception):
     """A request that cannot be answered; the message says why."""
@@ -169,7 +174,8 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             with _DECODING:
                 decode(header, body)
         except _UNREADABLE as error:
-            raise RequestError(400, f"this is not an attention record: {error}") from None
+            known = "failed to parse blob key" in str(error)
+            raise RequestError(400, _FAST if known else f"this is not an attention record: {error}") from None
         return header, body
 
 

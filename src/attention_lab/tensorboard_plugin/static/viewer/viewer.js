@@ -166,7 +166,8 @@ class Viewer {
     const ask = (run, module) => {
       const place = run && catalogue.nearest(run, state.example, module, step);
       if (place) return this.shelf.slot(place);
-      const lacks = () => `no attention named ${visible(module, 80)} on ${visible(state.example, 80)}`;
+      const named = module && ` named ${visible(module, 80)}`;
+      const lacks = () => `no attention${named} on ${visible(state.example, 80)}`;
       return { record: null, problem: run ? lacks() : "", place: null };
     };
     const modules = catalogue.modules(state.run, state.example);
