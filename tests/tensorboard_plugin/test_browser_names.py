@@ -62,6 +62,20 @@ def test_such_names_can_be_shown_in_a_notebook(browser: Browser, tmp_path: Path)
     assert not browser.complaints()
 
 
+def test_a_name_without_spaces_makes_no_page_wider(browser: Browser, tmp_path: Path) -> None:
+    """It stood in one line in the key of the curves."""
+    names = [f"{one}_{'of_the_experiment_' * 3}" for one in "ab"]
+    runs = [Run(name, {}, [], {"validation/loss": [(0, 1.0), (1, 2.0)]}) for name in names]
+    (tmp_path / "report.html").write_text(make_page(Heading("title"), runs), encoding="utf-8")
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False
+    )
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.key') !== null")
+    width = browser.run("document.documentElement.scrollWidth")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert width <= 390
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_long_names_of_runs_do_not_cover_their_options(browser: Browser, tmp_path: Path, width: int) -> None:
     long = "data=reverse scoring={} trainer.max_epochs=3 trainer.limit_train_batches=8 model.hidden_size=512"
