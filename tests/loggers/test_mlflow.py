@@ -1,4 +1,4 @@
-"""Runs on Weights & Biases and MLflow, without a network: what is logged, where, and what is missing."""
+"""Runs on MLflow: what is logged, where, and which databases are rejected."""
 
 import json
 import logging
@@ -12,106 +12,12 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from logged_run import SMALL
 from PIL import Image
 
-from attention_lab.commandline import choice_checks
 from attention_lab.errors import LabError
 from attention_lab.loggers.base import read_run_id, save_run_id
 from attention_lab.loggers.mlflow import MLFlowRunLogger
-from attention_lab.loggers.wandb import WandbRunLogger
-
-SMALL = [
-    *("model=seq2seq", "data=reverse", "data.train_size=20", "data.validation_size=4", "data.test_size=4"),
-    *("data.max_length=4", "model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"),
-    *("pictures=0", "callbacks.attention_maps.examples=1", "tags=[first try,lstm]", "notes=hello"),
-]
-
-
-@pytest.mark.slow
-def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(command) -> None:
-    pytest.importorskip("wandb")
-    done = command(*SMALL, "logger=wandb", "~logger.tensorboard", "logger.wandb.offline=true")
-    assert (done.status, done.err) == (0, "")
-    (record,) = done.folder.glob("wandb/offline-run-*")
-    content = next(record.glob("*.wandb")).read_bytes()
-    run_id = read_run_id(done.folder / "wandb_run_id.txt", "[a-z0-9]{8}")
-    assert run_id is not None and record.name.endswith(run_id)
-    wanted = ["model.hidden_size", "first try", "hello", "train/loss", "fit/seconds", "weights/heads/entropy"]
-    assert [name for name in wanted if name.encode() not in content] == []
-    assert len(list(record.glob("files/media/images/weights/example 1/*.png"))) == 1
-    assert not list(done.folder.glob("*tfevents*"))
-    assert f"W&B          wandb sync {done.folder.name}/wandb/offline-run-*\n" in done.out
-
-    (done.folder / "metrics.json").unlink()
-    resumed = command(f"resume={done.folder}", folder=done.folder)
-    assert resumed.status == 0, resumed.err
-    assert read_run_id(done.folder / "wandb_run_id.txt", ".*") == run_id
-
-
-@pytest.mark.long
-def test_wandb_without_a_login_says_what_to_do(command, monkeypatch) -> None:
-    pytest.importorskip("wandb")
-    for name in ("WANDB_API_KEY", "WANDB_MODE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", "/dev/null")
-    done = command(*SMALL, "logger=wandb")
-    assert done.status == 1
-    assert done.err.startswith("Error: logger=wandb: ") and done.err.count("\n") == 1
-    assert "logger.wandb.offline=true" in done.err
-
-
-@pytest.mark.long
-def test_wandb_prints_nothing_if_the_environment_says_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """As with `logger.wandb.offline=true`: the results already give the command to upload."""
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    logger = WandbRunLogger(str(tmp_path))
-    logger.log_metrics({"loss": 1.0}, 1)
-    assert logger.how_to_view() == ("W&B", f"wandb sync {tmp_path}/wandb/offline-run-*")
-    logger.close()
-    assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.long
-def test_wandb_switched_off_by_the_environment_has_nothing_to_view(tmp_path: Path, monkeypatch) -> None:
-    wandb = pytest.importorskip("wandb")
-    wandb.teardown()  # it keeps the environment of an earlier test
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    logger = WandbRunLogger(str(tmp_path))
-    logger.log_metrics({"loss": 1.0}, 1)
-    assert logger.how_to_view() is None
-    logger.close()
-    wandb.teardown()
-
-
-@pytest.mark.parametrize("name", ["wandb", ".wandb"])
-def test_wandb_takes_no_server_from_the_folder_of_a_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the working directory, wandb reads a file that names the server to which it sends the user's key."""
-    pytest.importorskip("wandb")
-    settings = tmp_path / "run" / name / "settings"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("[default]\nbase_url = http://127.0.0.1:9\n")
-    monkeypatch.chdir(tmp_path / "run")
-    with pytest.raises(LabError, match=rf"^{name}/settings .*remove it, or start in another folder$"):
-        WandbRunLogger(str(tmp_path / "run"), offline=True)
-    WandbRunLogger(str(tmp_path / "another"), offline=True)  # the settings are the user's own
-
-
-@pytest.mark.parametrize("link", [True, False])
-def test_wandb_writes_to_no_other_folder_than_its_own(link: bool, tmp_path: Path) -> None:
-    """If there is a folder `.wandb`, perhaps a link, wandb would use it in place of `wandb`."""
-    pytest.importorskip("wandb")
-    other, run = tmp_path / "other", tmp_path / "run"
-    other.mkdir()
-    run.mkdir()
-    (run / ".wandb").symlink_to(other) if link else (run / ".wandb").mkdir()
-    with pytest.raises(LabError, match=r"run/\.wandb: wandb would write there, not to .*run/wandb"):
-        WandbRunLogger(str(run), offline=True)
 
 
 @pytest.mark.slow  # importing MLflow alone takes ten seconds
@@ -312,20 +218,3 @@ def test_a_database_that_refuses_metrics_is_named_in_one_line(method: str, tmp_p
     with pytest.raises(LabError, match=r"^logger=mlflow: .*no\x1b\[2J$"):  # shown without the control
         getattr(logger, method)({"loss": 1.0}, 1)
     logging.getLogger("mlflow").handlers.clear()
-
-
-@pytest.mark.parametrize("logger", ["wandb", "mlflow"])
-def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
-    monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)
-    with pytest.raises(
-        choice_checks.LabError, match=rf"logger={logger} needs .*pip install -e '\.\[loggers\]'"
-    ):
-        choice_checks.check_installed("logger", logger)
-
-
-@pytest.mark.parametrize("content", ["", "../../etc", "abc", "x" * 200, "ABCDEFGH"])
-def test_an_id_of_another_form_is_not_used(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "id.txt"
-    assert read_run_id(path, "[a-z0-9]{8}") is None
-    save_run_id(path, content)
-    assert read_run_id(path, "[a-z0-9]{8}") is None
