@@ -28,7 +28,7 @@ from attention_lab.errors import LabError
 
 
 class Attention(nn.Module):
-    """Attention pooling `f(q) = sum_i a(q, k_i) v_i` with exchangeable parts.
+    """Attention pooling `f(q) = sum_i a(q, k_i) v_i` with interchangeable parts.
 
     The context is computed by the fastest exact path (see `fast.dispatch`). Inside `recording`, the weights
     of the recorded examples are computed alongside it; the context stays the same.
@@ -41,14 +41,14 @@ class Attention(nn.Module):
         dropout: probability with which a weight is dropped in training, after normalisation.
 
     Raises:
-        TypeError: a part is a class instead of an object, or does not take the arguments of one, as torch's
-            softmax does not; or the score is not a `Score`.
-        ValueError: the window was made for queries of another size.
+        TypeError: a part is a class rather than an instance, or cannot be called like a part of its kind
+            (torch's softmax, for example, takes no mask); or the score is not a `Score`.
+        ValueError: the window was made for queries of a different size.
     """
 
-    _obeys_masks: type | None = None  # the class of a normaliser that gave masked keys no weight
+    _obeys_masks: type | None = None  # the normaliser's class, once known to give masked keys no weight
     part_of_layer: str | None = None
-    """What the layer around it calls this attention, if a recording is to name that layer instead."""
+    """The attribute of the layer that holds this attention, if recordings are to use the layer's name."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Attention(nn.Module):
         self.record: Recorder | None = None
 
     def unwrapped(self) -> "Attention":
-        """This attention; with a wrapper in place of its score, a copy that has the score in use.
+        """This attention or, if its score is wrapped, a copy with the score that the wrapper has in use.
 
-        A wrapper forwards attributes that it lacks. PEFT wraps every module called `score` of a classifier,
-        as some call their last layer so.
+        In a classifier, PEFT wraps every module called `score`, because some models call their last layer
+        that. A wrapper forwards attributes that it lacks to the module in use.
         """
         score: object = self.score
         if isinstance(score, Score):
@@ -115,9 +115,9 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            TypeError: keys, values or mask are not tensors, or are nested ones, or `causal` is a mask.
+            TypeError: keys, values or mask are not tensors, or are nested tensors; or `causal` is a mask.
             ValueError: keys, values and mask do not fit together or are on different devices, the mask is
-                ambiguous, values are integers, or the score's parameters have another type than the keys.
+                ambiguous, values are integers, or the score's parameters differ from the keys in dtype.
         """
         return make_memory(self.score, key, value, mask, causal=causal)
 
@@ -138,12 +138,13 @@ class Attention(nn.Module):
             bias: added to the scores, broadcastable to `[..., Q, K]`, for example for relative positions.
 
         Raises:
-            TypeError: the queries are not a tensor, or are a nested one; the memory does not come from
+            TypeError: the queries are not a tensor, or are a nested tensor; the memory does not come from
                 `remember`; or the bias is a boolean mask.
-            ValueError: the queries do not fit the score, the keys, the mask or the bias, or have another type
-                than the keys or the score's parameters, or another device.
+            ValueError: the queries do not fit the score, the keys, the mask or the bias, or differ from the
+                keys or the score's parameters in dtype or device.
             LabError: the offset is not a whole number.
-            PartError: a part returns a wrong shape, or gives a masked key a weight; it is a ValueError, too.
+            PartError: a part returns the wrong shape, or gives weight to a masked key. This is also a
+                ValueError.
         """
         check_query(query, memory, self.score.query_size, bias, offset)
         call = Call(self.window, query, memory, offset, bias)
@@ -166,7 +167,7 @@ class Attention(nn.Module):
         weights = self.normalizer(scores, span.mask)
         check_weights(weights, self.normalizer, scores)
         kind = type(self.normalizer)
-        # checked once for each class: on a GPU, the check waits for the values
+        # checked once per class: on a GPU, looking at the values forces a synchronisation
         unchecked = self._obeys_masks is not kind and has_values(weights)
         if unchecked and check_masked(weights, span.mask, self.normalizer):
             self._obeys_masks = kind
@@ -241,7 +242,7 @@ class Mechanism:
         """Build an attention for queries and keys of these sizes; with `heads`, each has its own score.
 
         Raises:
-            TypeError: a part of your own does not take what it is made from, such as `heads`.
+            TypeError: a class of your own does not accept an argument that it is built with, such as `heads`.
         """
         score = _made("score", self.score, query_size=query_size, key_size=key_size, heads=heads)
         window = _made("window", self.window, query_size=query_size, heads=heads)
@@ -254,16 +255,16 @@ def _takes_heads(maker: Callable[..., Any]) -> bool:
     """Whether a maker takes `heads`, and has not bound it by position."""
     try:
         return "heads" in signature(maker).parameters
-    except ValueError:  # a partial with an option that its class does not have: the call says so
+    except ValueError:  # a partial with an option that its class does not have: calling it raises the error
         return False
 
 
 def _made(part: str, maker: Callable[..., Any], **given: int | None) -> Any:
-    """A part of a mechanism. If its class does not take what it is made from, the error says what that is."""
+    """Make a part of a mechanism. If its class does not accept the arguments, the error lists them."""
     try:
         return maker(**given)
     except TypeError as error:
-        arguments = ", ".join(given) or "no arguments beside its options"
+        arguments = ", ".join(given) or "no arguments besides its options"
         error.add_note(f"Mechanism({part}=...) makes its part by calling {_name(maker)} with {arguments}")
         raise
 

@@ -25,7 +25,7 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
         size: number of keys K.
 
     Raises:
-        TypeError: the lengths are not a tensor of numbers.
+        TypeError: the lengths are not a tensor, or are a boolean mask.
         ValueError: the lengths have too many dimensions, or on the CPU, are negative, above `size` or not
             whole numbers, or are a mask of zeros and ones.
         LabError: `size` is not a whole number of at least 0.
@@ -53,8 +53,8 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 def known_all_true(mask: Bool[Tensor, "..."]) -> bool:
     """Whether a mask keeps every key and can be dropped, which halves the time of the fused kernel on a CPU.
 
-    Always False on a GPU, where looking at the values would force a synchronisation, and where there are no
-    values.
+    Always False on a GPU, where looking at the values would force a synchronisation, and for tensors that
+    have no values.
     """
     return mask.device.type == "cpu" and has_values(mask) and bool(mask.all())
 
@@ -84,7 +84,8 @@ def causal_mask(
     `offset` is the position of the first query, for decoding with a cache of earlier keys.
 
     Raises:
-        LabError: a number of queries or keys, or the offset, is not a whole number, or a number is below 0.
+        LabError: a number of queries or keys is not a whole number of at least 0, or the offset is not a
+            whole number.
     """
     keys = queries if keys is None else keys
     _check_counts(queries, keys, offset)
@@ -97,8 +98,8 @@ def band_mask(
     """Mask that keeps the keys at most `width` positions away from the query: |j - i| <= width.
 
     Raises:
-        LabError: a number of queries or keys, the width or the offset is not a whole number, or a number or
-            the width is below 0.
+        LabError: a number of queries or keys, or the width, is not a whole number of at least 0, or the
+            offset is not a whole number.
     """
     _check_counts(queries, keys, offset)
     check_count("width", width, least=0)
@@ -119,7 +120,7 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
     With `index = arange(n)` over n keys it is the leave-one-out mask, True except on the diagonal.
 
     Raises:
-        TypeError: the index is not a tensor of whole numbers.
+        TypeError: the index is not an integer tensor.
         ValueError: on the CPU, an index is not below the number of keys.
         LabError: the number of keys is not a whole number of at least 0.
     """
@@ -143,7 +144,7 @@ def adjacency_mask(
             incoming edges attends to nothing, and its context is zero.
 
     Raises:
-        TypeError: the edges are not a tensor of whole numbers.
+        TypeError: the edges are not an integer tensor.
         ValueError: they are not `[2, E]`, or, on the CPU, not indices of nodes.
         LabError: the number of nodes is not a whole number of at least 0.
     """

@@ -45,10 +45,10 @@ class Memory(NamedTuple):
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, for example for the beams of a search.
 
-        What all examples share stays as it is, but at least one of keys, values and mask must have them.
+        Tensors that all examples share stay as they are; keys, values or mask must have a batch dimension.
 
         Raises:
-            TypeError: the index is not a tensor of whole numbers.
+            TypeError: the index is not an integer tensor.
             ValueError: there are no examples: keys, values and mask have two dimensions.
         """
         check_indices("the index", index, "examples, such as torch.tensor([0, 2])")
@@ -69,12 +69,12 @@ class Memory(NamedTuple):
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys and values of `more` appended; neither may be masked.
 
-        Without gradients, from the second call in a row on only `more` is copied: see `fast.key_value_cache`.
+        Without gradients, repeated calls copy only `more` from the second on: see `fast.key_value_cache`.
 
         Raises:
             TypeError: `more` is not a memory.
-            ValueError: one of them has a mask or is causal and the other is not, or they differ in more than
-                the number of keys, or `more` has keys without values.
+            ValueError: one of them has a mask, only one of them is causal, they differ in more than the
+                number of keys, or `more` has keys without values.
         """
         if not isinstance(more, Memory):
             raise TypeError(f"extend takes the memory that remember(...) returns, not {kind_of(more)}")

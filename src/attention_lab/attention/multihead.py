@@ -134,8 +134,8 @@ class MultiHead(nn.Module):
 
         Raises:
             TypeError: the memory does not come from `remember`.
-            ValueError: the queries have the wrong shape, or do not fit the source, or the memory has other
-                heads.
+            ValueError: the queries have the wrong shape or do not fit the source, or the heads of the memory
+                are not those of this layer.
             LabError: the offset is not a whole number of at least 0.
         """
         check_sequences(query, self.size)
@@ -166,8 +166,8 @@ class MultiHead(nn.Module):
 
         Raises:
             TypeError: `x` is not a tensor, or the memory does not come from a step.
-            ValueError: the sequences have the wrong shape, or the memory has other heads or a mask, or is not
-                causal.
+            ValueError: the sequences have the wrong shape, or the memory has a mask, is not causal, or does
+                not have the heads of this layer.
         """
         check_sequences(x, self.size)
         offset = 0 if memory is None else checked_memory("step(x, memory)", memory).value.shape[-2]
@@ -178,7 +178,7 @@ class MultiHead(nn.Module):
         return output, memory
 
     def _check_heads(self, value: Tensor) -> None:
-        """Raise ValueError if values are not laid out in this layer's heads: others may still broadcast."""
+        """Raise ValueError if values are not laid out in this layer's heads, even if they would broadcast."""
         heads, size = {self.heads, self.key_value_heads}, self.size // self.heads
         if torch.compiler.is_compiling():
             return
@@ -189,7 +189,7 @@ class MultiHead(nn.Module):
             )
 
     def _projected(self, x: Tensor, part: slice) -> Tensor:
-        """One part of the projections. Only a plain linear layer can leave out the others."""
+        """One part of the projections; a plain linear layer need not compute the others."""
         project = self.project
         if computes_as(project, nn.Linear):
             return F.linear(x, project.weight[part], project.bias[part])
@@ -255,5 +255,5 @@ def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
         if mask is x or not broadcast(mask.shape, (batch, length, length)):
             raise ValueError(
                 "MultiHead(x, mask) is self-attention: for keys from another source call attend(x, "
-                "remember(source)), or take MultiheadAttention(query, key, value), which is called as torch's"
+                "remember(source)), or use MultiheadAttention(query, key, value), called like torch's"
             )

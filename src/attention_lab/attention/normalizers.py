@@ -1,4 +1,4 @@
-"""Normalisers: scores and a mask to weights. Apart from the fast paths, scores are masked only here."""
+"""Normalisers turn scores and a mask into weights. Apart from the fast paths, only they mask scores."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -73,7 +73,7 @@ def scaled_scores(scores: Float[Tensor, "..."], factor: Tensor) -> Float[Tensor,
 class Normalizer(Protocol):
     """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked.
 
-    A plain softmax also has a property `softmax_scale`, the factor on the scores, from which fused kernels
+    A plain softmax also has a property `softmax_scale`, the factor on the scores, which lets fused kernels
     compute it.
     """
 
@@ -82,7 +82,7 @@ class Normalizer(Protocol):
 
 
 class _Tempered(nn.Module):
-    """Base of the normalisers: a temperature that divides the scores; an `nn.Parameter` is learned."""
+    """Base of the normalisers: a temperature divides the scores; it is learned if it is an `nn.Parameter`."""
 
     def __init__(self, temperature: float | Tensor = 1.0) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class Sigmoid(_Tempered):
 
 
 def _check_scores(scores: object) -> None:
-    """Raise TypeError if scores are not a tensor, ValueError if weights would be rounded to whole numbers."""
+    """Raise TypeError if scores are not a tensor, ValueError if weights would be rounded to integers."""
     if torch.compiler.is_compiling():
         return
     if not isinstance(scores, Tensor):

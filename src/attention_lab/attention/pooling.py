@@ -1,4 +1,4 @@
-"""Pooling: weights and values to the context, either a weighted sum of the values or one of them."""
+"""Pooling turns weights and values into the context: a weighted sum of the values, or one of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ class Hard(_OneHot):
 
     Args:
         samples: N, the number of samples for each example and step.
-        baseline: subtracted from `log p(y | s)`, which lowers the variance and keeps the mean:
+        baseline: subtracted from `log p(y | s)`, to lower the gradient's variance without changing its mean:
             `moving_average` (or True), `leave_one_out` for the mean over the other samples of the same
             example, or `none` (or False).
         decay: of the moving average, b <- decay b + (1 - decay) log p(y | s); 0.9 in the paper.
@@ -139,7 +139,8 @@ class Gumbel(_OneHot):
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
         """A one-hot sample with the gradient of the relaxed one."""
-        probability = probability.to(torch.promote_types(probability.dtype, torch.float32))  # ties in half
+        # In half precision, the noise would cause ties.
+        probability = probability.to(torch.promote_types(probability.dtype, torch.float32))
         noise = torch.empty_like(probability).exponential_()
         noise = -noise.clamp_min(torch.finfo(noise.dtype).tiny).log()
         relaxed = masked_softmax(log_of(probability) + noise, probability.detach() > 0, self.temperature)
@@ -210,7 +211,7 @@ def _draw(probability: Tensor) -> Tensor:
     """A sample from each row `[N, K]`."""
     if probability.device.type == "cpu":
         return torch.multinomial(probability, 1)
-    # Equivalent, without multinomial's two checks of the values, each of which synchronises with the GPU.
+    # The same without multinomial's two checks of the values, each of which would force a synchronisation.
     return (probability / torch.empty_like(probability).exponential_()).argmax(-1)
 
 

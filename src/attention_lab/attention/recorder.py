@@ -42,7 +42,7 @@ def indices(choice: object, option: str) -> Index | None:
 
 
 def _check_slice(choice: slice, option: str) -> None:
-    """Raise TypeError if a slice is not of whole numbers, ValueError if it chooses nothing of any size."""
+    """Raise TypeError if a slice is not of whole numbers, ValueError if it is empty for every size."""
     parts = choice.start, choice.stop, choice.step
     if not all(part is None or isinstance(part, Integral) for part in parts):
         raise TypeError(f"recording({option}=...) takes a slice of whole numbers, not {choice}")
@@ -119,11 +119,11 @@ class Recorder:
         selection: the selected examples, heads and queries. A call without a batch dimension is one example,
             always selected.
         hidden: whether a call is not to be recorded, or cannot be, as its tensors hide their values.
-        has_heads: whether the dimension before that of the queries is always of heads, even without a batch.
+        has_heads: whether the dimension before the queries always holds the heads, even without a batch.
         queries: the number of queries in the calls so far.
         outer: the recorder of a recording around this one, or of one in another thread.
         thread: the thread of the recording, whose calls are recorded.
-        paused: how many calls are running whose parts are not recorded.
+        paused: the number of running calls that hide the calls inside them; see `Attention.unrecorded`.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]

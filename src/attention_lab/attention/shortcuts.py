@@ -60,7 +60,7 @@ def _of_all_keys(scale: float | Tensor | None) -> float | Tensor | None:
 
 
 def treats_heads_alike(score: Score, normalizer: Normalizer, pooling: nn.Module, dropout: nn.Module) -> bool:
-    """Whether the context of a query is known not to depend on its head, nor on the queries beside it.
+    """Whether the context of a query is known not to depend on its head, nor on the other queries.
 
     If so, the queries of several heads may attend as the rows of one head.
     """
@@ -111,7 +111,7 @@ def features_of(
     """The features whose inner product is the score, or None if there are none. See `Score.features`.
 
     Raises:
-        ValueError: the features of queries and keys differ in size or type.
+        ValueError: the features of queries and keys differ in size or dtype.
     """
     if not _describes_formula(score, "features"):
         return None

@@ -1,7 +1,7 @@
 """Sparse maps from scores to the simplex: sparsemax and 1.5-entmax.
 
-Both first find the keys of weight zero, from sorted scores and without derivatives. Of the other keys, the
-weights are a formula without branches, which has derivatives of every order and in every mode.
+Both first find the keys of weight zero, from sorted scores and without derivatives. The weights of the other
+keys follow from a formula without branches, which has derivatives of every order and in every mode.
 """
 
 import torch
@@ -38,8 +38,8 @@ def entmax15(scores: Tensor) -> Tensor:
 def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The scores above -1 (below it, weights are zero), in descending order, and 1, 2, ...
 
-    Other scores count as -1. If it is faster, only the first columns are returned: as many as one row of the
-    batch has scores above -1.
+    Other scores count as -1. If it is faster, only the first columns are returned: the largest number of
+    scores above -1 in any row.
     """
     scores = scores.detach().clamp_min(-1.0)
     few = None

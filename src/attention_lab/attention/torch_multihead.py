@@ -1,4 +1,4 @@
-"""A drop-in replacement for `torch.nn.MultiheadAttention`: exchangeable parts, no NaN in empty rows."""
+"""A drop-in replacement for `torch.nn.MultiheadAttention`: interchangeable parts, no NaN in empty rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     - `recording` sees the weights of every head while the context still comes from the fused kernel.
     - Returned weights are those before dropout, and asking for them does not change the output.
     - `is_causal` needs no `attn_mask`, and never hides the keys that `add_bias_kv` and `add_zero_attn`
-      append; torch's does if no weights are asked for.
+      append; torch's module hides them if no weights are asked for.
 
     Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would
     bypass it, is not used.
@@ -73,7 +73,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
         self.attention.part_of_layer = "attention"
         self.attention.to(self.out_proj.weight)
-        # TransformerEncoderLayer replaces an attention without hooks by its own kernel in evaluation.
+        # In evaluation, TransformerEncoderLayer replaces an attention without hooks by its own kernel.
         self.register_forward_pre_hook(_no_change)
 
     @classmethod
@@ -167,7 +167,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         """Queries `[B, H, L, E/H]`, keys and values `[B, H, S', E/H]`, including what the options append."""
         bias: Tensor | None = self.in_proj_bias
         if bias is not None:
-            bias = bias.to(self.out_proj.weight.dtype)  # torch's kernels accept biases of another dtype, too
+            bias = bias.to(self.out_proj.weight.dtype)  # torch's kernels accept biases of a different dtype
         if query is key is value and self._qkv_same_embed_dim:
             projected = list(F.linear(query, self.in_proj_weight, bias).chunk(3, -1))
         else:

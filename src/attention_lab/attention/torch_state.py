@@ -35,7 +35,7 @@ def under_vmap() -> bool:
 
 
 def in_torch_func() -> bool:
-    """Whether any transform of `torch.func` is running, which hides the state of the autograd outside it.
+    """Whether any transform of `torch.func` is running, which hides the state of autograd outside it.
 
     Always False in compiled code, where this cannot be queried.
     """
@@ -113,7 +113,7 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """The dtype of `x` in a matrix product: autocast leaves float64 and whole numbers as they are."""
+    """The dtype of `x` in a matrix product: autocast leaves float64 and integers as they are."""
     return x.dtype if x.dtype == torch.float64 or not x.is_floating_point() else autocast_dtype(x) or x.dtype
 
 

@@ -41,7 +41,8 @@ def _attend(attention: Attention, query: Tensor, keys: Tensor) -> Tensor:
 @pytest.mark.parametrize("score", [Additive, Concat, General, Location])
 def test_parameters_have_the_type_of_the_tensors(score: type[Score], dtype: torch.dtype) -> None:
     """It was torch's error about m1 and m2, which does not say which tensor is meant."""
-    remedy = r"as by \.float\(\)" if dtype == torch.int64 else rf"or the attention, as by \.to\({dtype}\)"
+    how = rf"or the attention, for example with \.to\({dtype}\)"
+    remedy = r"for example with \.float\(\)" if dtype == torch.int64 else how
     complaint = (
         rf"^the weights of the attention are torch\.float32, but a tensor \[2, .* is {dtype}: .*{remedy}$"
     )
@@ -86,7 +87,7 @@ def test_features_of_another_type_are_not_blamed_on_the_queries(
     with pytest.raises(
         ValueError,
         match=r"are torch\.float32, but the queries and keys are torch\.float16: convert them, or the "
-        r"attention, as by \.to\(torch\.float16\)$",
+        r"attention, for example with \.to\(torch\.float16\)$",
     ):
         attention(query, attention.remember(keys))
     context = attention.half()(query, attention.remember(keys))
@@ -105,7 +106,9 @@ def test_autocast_does_not_convert_every_type(score: type[Score]) -> None:
         for query, keys in ((QUERIES.double(), KEYS), (QUERIES, KEYS.double())):
             with pytest.raises(ValueError, match=r"is torch\.float64: convert|torch\.float64.*: convert one"):
                 _attend(attention, query, keys)
-        with pytest.raises(ValueError, match=r"torch\.int64: convert the tensor, as by \.float\(\)$"):
+        with pytest.raises(
+            ValueError, match=r"torch\.int64: convert the tensor, for example with \.float\(\)$"
+        ):
             _attend(Attention(General(4, 4)), QUERIES, KEYS.long())
 
 

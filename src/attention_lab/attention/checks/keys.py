@@ -10,7 +10,7 @@ from attention_lab.attention.scores import Score
 
 
 def check_causal(causal: object) -> None:
-    """Raise TypeError if `causal` is a mask or a text, which would always count as true."""
+    """Raise TypeError if `causal` is a mask or a string, which would always count as true."""
     if isinstance(causal, str | Tensor):
         raise TypeError(f"causal must be True or False, not {kind_of(causal)}: a mask belongs to mask=...")
 

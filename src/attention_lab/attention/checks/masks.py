@@ -42,7 +42,7 @@ def check_lengths(lengths: object) -> None:
 
 
 def check_edges(edges: Any) -> None:
-    """Raise TypeError or ValueError if edges are not a tensor of whole numbers `[2, E]`."""
+    """Raise TypeError or ValueError if edges are not an integer tensor `[2, E]`."""
     check_indices("edges", edges, "node indices, such as torch.tensor([[0], [1]])")
     if edges.dim() != 2 or len(edges) != 2:
         turned = ": give edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""

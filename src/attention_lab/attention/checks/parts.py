@@ -26,7 +26,7 @@ _ARGUMENTS = {
     "pooling": ("weights", "value"),
     "window": ("query", "keys", "visible", "offset"),
 }
-"""The arguments by position with which each part is called."""
+"""The positional arguments with which each kind of part is called."""
 
 
 def check_parts(score: object, **others: object) -> None:
@@ -59,7 +59,7 @@ def check_parts(score: object, **others: object) -> None:
 
 
 def check_window_size(window: object, score: Score) -> None:
-    """Raise ValueError if a window was made for queries of another size, such as `Band(3)` for a width."""
+    """Raise ValueError if a window is for queries of a different size, as in `Band(3)` for a width of 3."""
     made_for = getattr(window, "query_size", score.query_size)
     if made_for != score.query_size:
         name = type(window).__name__
@@ -85,7 +85,7 @@ def check_makers(**makers: object) -> None:
 
 
 def kind_of_part(kind: type) -> str | None:
-    """The kind of part that a class is, such as `score`, if it is or derives from one of this package."""
+    """The kind of part that a class is, such as `score`; None if it has no base in this package."""
     kinds = [_KINDS[one.__module__] for one in kind.__mro__ if one.__module__ in _KINDS]
     return "score" if issubclass(kind, Score) else next(iter(kinds), None)
 
@@ -98,7 +98,7 @@ def _check_kind(call: str, name: str, kind: type) -> None:
 
 
 def _check_arguments(name: str, part: Any) -> None:
-    """Raise TypeError if a part does not take what an attention calls it with, such as torch's softmax."""
+    """Raise TypeError if an attention cannot call a part with its arguments, such as torch's softmax."""
     if isinstance(part, nn.Module) and part._forward_pre_hooks:  # they may change the arguments
         return
     plain = isinstance(part, nn.Module) and type(part).__call__ is nn.Module.__call__

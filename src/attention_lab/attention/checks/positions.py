@@ -11,11 +11,12 @@ from attention_lab.errors import LabError
 
 
 def check_relative(relative: object, heads: int) -> None:
-    """Reject relative positions that were made for another number of heads.
+    """Reject relative positions that were made for a different number of heads.
 
     Raises:
-        TypeError: they are a name or a class instead of an object with their methods.
-        ValueError: they were made for another number of heads; the biases would be shared, or not fit.
+        TypeError: they are a name or a class, not an object with their methods.
+        ValueError: they were made for a different number of heads; their biases would not fit, or would
+            silently broadcast to all heads.
     """
     if relative is None:
         return

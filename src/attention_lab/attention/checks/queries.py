@@ -22,9 +22,9 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None, o
     """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
 
     Raises:
-        TypeError: the queries are not a tensor, or are a nested one; the memory does not come from
+        TypeError: the queries are not a tensor, or are a nested tensor; the memory does not come from
             `Attention.remember`; or the bias is not a float tensor.
-        ValueError: the shapes or devices do not fit, or only some tensors have values.
+        ValueError: the shapes or devices do not fit, or only some of the tensors are on the meta device.
         LabError: the offset is not a whole number.
     """
     check_tensors("attention", query=query)

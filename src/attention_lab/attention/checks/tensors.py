@@ -1,4 +1,4 @@
-"""Check that tensors are tensors whose devices, types and sizes go together, and numbers whole numbers."""
+"""Check tensors, whether their devices, dtypes and sizes match, and numbers that must be whole."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from attention_lab.attention.torch_state import product_dtype
 
 
 def check_tensors(call: str, *, nested: bool = False, **given: object) -> None:
-    """Raise TypeError if an argument is not a tensor, or is a nested one where none is taken."""
+    """Raise TypeError if an argument is not a tensor, or is a nested tensor where those are not supported."""
     for name, argument in given.items():
         if not isinstance(argument, Tensor):
             raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
@@ -45,7 +45,7 @@ def check_same_size(query: Tensor, keys: Tensor) -> None:
 
 
 def check_same_type(of_query: Tensor, of_key: Tensor, query: Tensor, keys: Tensor) -> None:
-    """Raise ValueError if features of queries and keys differ in type, and autocast does not convert them.
+    """Raise ValueError if features of queries and keys differ in dtype, and autocast does not convert them.
 
     Args:
         of_query: the features of the queries.
@@ -62,12 +62,12 @@ def check_same_type(of_query: Tensor, of_key: Tensor, query: Tensor, keys: Tenso
     parameters = of_key.dtype if of_query.dtype == query.dtype else of_query.dtype
     raise ValueError(
         f"the weights of the attention are {parameters}, but the queries and keys are {query.dtype}: convert "
-        f"them, or the attention, as by .to({query.dtype})"
+        f"them, or the attention, for example with .to({query.dtype})"
     )
 
 
 def check_floating(x: Tensor) -> None:
-    """Raise ValueError if queries or keys are whole numbers, to which scores would be rounded."""
+    """Raise ValueError if queries or keys are integers: scores would be rounded to integers."""
     if not torch.compiler.is_compiling() and not x.is_floating_point():
         raise ValueError(f"queries and keys must be floating-point, got {x.dtype}: give x.float()")
 
@@ -95,7 +95,7 @@ def check_count(name: str, number: object, least: int | None = None) -> None:
 
 
 def check_indices(name: str, given: object, wanted: str) -> None:
-    """Raise TypeError if an argument is not a tensor of whole numbers."""
+    """Raise TypeError if an argument is not an integer tensor."""
     if not isinstance(given, Tensor) or given.dtype not in (torch.int64, torch.int32):
         kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
         raise TypeError(f"{name} must be an integer tensor of {wanted}, not {kind}")

@@ -21,7 +21,7 @@ class ConstantBuffer(nn.Module):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Convert or move the module; the buffer gets its values again."""
+        """Convert or move the module, and fill the buffer again."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._fill(getattr(self, self.constant).device)
         return self
@@ -29,7 +29,7 @@ class ConstantBuffer(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
-        """Load weights; if they replace those of the meta device, the buffer gets its values on the CPU."""
+        """Load weights; if they are assigned to a module on the meta device, fill the buffer on the CPU."""
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
         if getattr(self, self.constant).is_meta and local_metadata.get("assign_to_params_buffers"):
             self._fill(torch.device("cpu"))

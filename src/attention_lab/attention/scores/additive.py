@@ -15,8 +15,7 @@ class Additive(Score):
     """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
 
     With f = tanh it is the score of 1409.0473, A.1.2; with f = leaky_relu, whose slope is 0.2, that of
-    2105.14491, eq. 7 (GATv2).
-    The sums of all pairs are never in memory at once; see `fast.additive`.
+    2105.14491, eq. 7 (GATv2). Large calls do not hold the sums of all pairs in memory; see `fast.additive`.
 
     Args:
         query_size: size of the query.

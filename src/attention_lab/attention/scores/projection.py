@@ -16,8 +16,8 @@ def project(x: Float[Tensor, "... L d"], weight: Float[Tensor, "... h d"]) -> Fl
     """`W x` for each row x.
 
     Raises:
-        ValueError: the rows have the wrong size or another type than W; or W is on the meta device, but x is
-            not, where PyTorch's product on the CPU would be arbitrary.
+        ValueError: the rows do not have the size or the dtype of W; or W is on the meta device and x is not,
+            in which case PyTorch's product on the CPU would be arbitrary.
     """
     if not torch.compiler.is_compiling():
         if x.dim() < 2 or x.shape[-1] != weight.shape[-1]:
@@ -28,7 +28,8 @@ def project(x: Float[Tensor, "... L d"], weight: Float[Tensor, "... h d"]) -> Fl
         if weight.is_meta and not x.is_meta:
             raise ValueError(f"a weight {list(weight.shape)} of the attention is {NO_VALUES}")
         if x.dtype != weight.dtype and product_dtype(x) != product_dtype(weight):
-            remedy = f"or the attention, as by .to({x.dtype})" if x.is_floating_point() else "as by .float()"
+            how = f"or the attention, for example with .to({x.dtype})"
+            remedy = how if x.is_floating_point() else "for example with .float()"
             raise ValueError(
                 f"the weights of the attention are {weight.dtype}, but a tensor {list(x.shape)} given to it "
                 f"is {x.dtype}: convert the tensor, {remedy}"
