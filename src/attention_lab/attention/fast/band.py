@@ -97,7 +97,7 @@ class Blocks:
 
 
 class _Strips(torch.autograd.Function):
-    """`x.unfold(-2, strip, size).mT` with a faster backward pass: torch's is as slow as a fused kernel."""
+    """`x.unfold(-2, strip, size).mT` with a faster backward pass: torch's takes as long as a fused kernel."""
 
     generate_vmap_rule = True
 

@@ -15,7 +15,7 @@ from attention_lab.errors import is_out_of_memory, named_line
 log = logging.getLogger(__name__)
 
 LEAST_WORK = 2**24
-"""Hidden units of one call from which we compile unless told not to.
+"""Calls with at least this many hidden units are compiled unless told not to.
 
 Inductor takes 10 to 20 seconds the first time, and a few seconds once its cache on disk is warm. A call of
 this size and its gradient take 20 ms in chunks and 9 ms compiled: that pays off after a few hundred steps

@@ -12,10 +12,10 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Sums over the
 keys allow no temperature, window, dropout or bias, only one mask for all queries, and a causal order only if
-queries and keys stand at the same positions. Compiled code has no `slice`. Hard pooling samples from the
+queries and keys are at the same positions. Compiled code has no `slice`. Hard pooling samples from the
 weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives: while they are
-computed, no path uses it. Nor does a bias under `torch.func`, where it may have no gradient. A subclass
-of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
+computed, no path uses it. It is not used with a bias under `torch.func` either, where the bias may have no
+gradient. A subclass of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ from attention_lab.attention.windows import Band, Global, Span
 
 @runtime_checkable
 class Parts(Protocol):
-    """The parts of an `Attention` beside the window, and the two steps of its plain formula."""
+    """The parts of an `Attention` other than the window, and the two steps of its plain formula."""
 
     if TYPE_CHECKING:  # from Python 3.12 on, isinstance does not see the submodules of a module
         score: Score
@@ -123,7 +123,7 @@ def _band_or_strips(parts: Parts, call: Call, band: Band) -> Path | None:
         return None
     factor = band.factor(blocks.distances(call.query.device), call.query.dtype)
     scale = scale_of(parts.normalizer)
-    # The kernel normalises and pools in one step, without a factor between.
+    # The kernel normalises and pools in one step, so no factor can be applied in between.
     if scale is not None and factor is None and not in_forward_mode():
         features = features_of(parts.score, call.query, keys, mask)
         if features is not None:
@@ -152,7 +152,7 @@ def _adds_heads(parts: Parts, call: Call) -> bool:
 
 
 def _usable_band(parts: Parts, call: Call) -> Band | None:
-    """The band, if there is one and neither scores nor mask depend on which keys stand beside a key.
+    """The band, if there is one and neither the scores nor the mask of a key depend on its neighbours.
 
     None in exported code: it must work for any sizes, but the sizes decide whether strips are faster.
     """
@@ -190,7 +190,7 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     scale, sink = scale_and_sink_of(parts.normalizer)
     if scale is None or in_forward_mode():
         return None
-    # Beside a sink, features must be the whole score: see `Score.features`.
+    # With a sink, features must give the complete score: see `Score.features`.
     if sink is not None and type(parts.score).forward is not Score.forward:
         return None
     # The kernel fails for a bias that requires a gradient outside the transform.
@@ -247,7 +247,7 @@ def _scaled(features: tuple[Tensor, Tensor], scale: float | Tensor) -> tuple[tup
 
 
 def _starts_together(call: Call) -> bool:
-    """Whether queries and keys stand at the same positions."""
+    """Whether queries and keys are at the same positions."""
     # A plain bool: while a graph is exported, sizes are symbols.
     return bool(call.offset == 0 and call.query.shape[-2] == call.memory.keys.shape[-2])
 

@@ -35,7 +35,7 @@ def fused_attention(
         value: values.
         mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
         bias: added to the scores, broadcastable like the mask.
-        sink: logit of a further key without a value, broadcastable to `[..., Q, 1]`.
+        sink: logit of an extra key without a value, broadcastable to `[..., Q, 1]`.
         causal: let a query see only the keys up to its own position; not with a mask, bias or sink.
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
@@ -49,7 +49,7 @@ def fused_attention(
     mask, bias = (x if x is None else _lift(x, rank) for x in (mask, bias))
     query, key, value = _broadcast([_lift(x, rank) for x in (query, key, value)], mask, bias)
     empty = None
-    if mask is not None and sink is None:  # beside a sink, no row is empty
+    if mask is not None and sink is None:  # with a sink, no row is empty
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
         alive = mask.any(-1, keepdim=True)
         if not known_all_true(alive):
@@ -83,8 +83,8 @@ def _faster_in_float32(
 ) -> bool:
     """Whether this is a short sequence in half precision, with a gradient, on the CPU.
 
-    There the backward pass of the flash kernel prepares each matrix product of each head anew, which takes
-    longer than the product.
+    There the backward pass of the flash kernel sets up each matrix product of each head anew, which takes
+    longer than the product itself.
     """
     if query.device.type != "cpu" or torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return False
@@ -115,7 +115,7 @@ def fitted(
     """Pad features and values to the same size for the CPU's flash kernel, and to a multiple of 8 on a GPU.
 
     The zeros change neither scores nor contexts; contexts only get trailing zeros. For few queries on the CPU
-    nothing is padded: the kernel for any sizes holds the weights, which are then fewer than the zeros.
+    nothing is padded: the kernel for any sizes stores the weights, which are then fewer than the zeros.
     """
     on_cpu = query.device.type == "cpu"
     may_branch = on_cpu and not torch.compiler.is_compiling()
@@ -128,7 +128,7 @@ def fitted(
 
 
 def _with_sink(query: Tensor, key: Tensor, value: Tensor, sink: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Append a key of value zero whose product with every query is `sink`, by a further feature."""
+    """Append a key of value zero whose product with every query is `sink`, by adding a feature."""
     leading = torch.broadcast_shapes(key.shape[:-2], sink.shape[:-2])  # type: ignore[no-untyped-call]
     row = F.pad(sink.to(key.dtype).expand(*leading, 1, 1), (key.shape[-1], 0))
     key = torch.cat([F.pad(key, (0, 1)).expand(*leading, -1, -1), row], -2)

@@ -22,8 +22,8 @@ def remember_groups(
 ) -> Memory:
     """The memory of G key-value heads for `grouped_attention` of H query heads.
 
-    It has all H heads if the keys of a group are prepared differently for each, because the score has
-    parameters, or are masked differently.
+    It has all H heads if each head prepares the keys differently, because the score has parameters, or masks
+    them differently.
     """
     of_heads = mask is not None and mask.dim() == key.dim() and mask.shape[1] > 1
     if key.shape[1] < heads and (of_heads or any(True for _ in attention.score.parameters())):

@@ -1,7 +1,7 @@
 """The key-value cache of decoding: spare room behind keys and values; a step copies only what is new.
 
-`torch.cat` would copy all of them in every step of decoding, into memory that the system has to provide anew:
-from some hundred keys on, that takes longer than attending to them.
+`torch.cat` would copy all of them in every step of decoding, into newly allocated memory. From a few hundred
+keys on, that takes longer than attending to them.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from torch import Tensor
 from attention_lab.attention.torch_state import has_values, in_forward_mode, in_torch_func
 
 LEAST = 64
-"""The smallest number of spare rows; long keys get half their own number."""
+"""The smallest number of spare rows; many keys get half as many spare rows as there are keys."""
 _CLAIM = Lock()
 
 
@@ -26,7 +26,7 @@ class _Room:
         self.used = used
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Be copied or saved as an empty dictionary, whose class `torch.load` accepts."""
+        """Copies and pickles are an empty dictionary, whose class `torch.load` accepts."""
         return OrderedDict, ()
 
     def claim(self, rows: int, more: int) -> bool:
@@ -42,7 +42,8 @@ def append_rows(tensors: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tenso
     """`torch.cat([x, y], -2)` for each tensor `x` and its `y`.
 
     No value of `tensors` changes, but the results may share their memory: from the second call on, rows are
-    written behind the last one. That happens once; if others were appended before, `tensors` are copied.
+    written behind the last one. That can happen only once: if other rows were appended before, `tensors` are
+    copied.
 
     Args:
         tensors: `[..., n, f]`, such as keys and values; what an earlier call returned has room behind it.

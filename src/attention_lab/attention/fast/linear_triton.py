@@ -16,7 +16,7 @@ CHUNK = 64
 WIDEST = 64
 """Largest number of features and of values for which one program can hold its sums."""
 LITTLE = 64 << 10
-"""Shared memory with which only half as many fit in float32: that of NVIDIA's Turing and of AMD."""
+"""With this much shared memory (NVIDIA's Turing, AMD), only half as many fit in float32."""
 LEAST = 32
 """Smallest number of sequences: a program processes one sequence, so fewer leave most of a GPU idle."""
 
@@ -91,7 +91,7 @@ def options(dtype: torch.dtype) -> dict[str, int | bool]:
 
 
 def _tile(size: int) -> int:
-    """The power of two from 16 on that holds a number of features: the least that tensor cores multiply."""
+    """The smallest power of two that holds this many features; at least 16, as tensor cores need."""
     return int(max(16, 1 << (size - 1).bit_length()))
 
 

@@ -17,14 +17,14 @@ from attention_lab.argument_checks import check_number
 from attention_lab.attention.masks import lengths_mask
 
 SAVED = 2**12
-"""The fewest padding entries for packing, in all of `[B, L, d]`, and for a call of attention, in a sequence.
+"""The least padding, in numbers, at which packing pays off, and, per sequence, attending to each separately.
 
 Below that, the calls cost more than they save.
 """
 LONG = 2**14
-"""Mean length times size from which attention runs sequence by sequence, which saves more than it costs."""
+"""Mean length times size from which on attending sequence by sequence saves more than it costs."""
 SHARE = 1 / 10
-"""Smallest share of padding for shorter sequences; below that, copying rows costs what it saves."""
+"""Smallest share of padding at which shorter sequences are packed; below it, copying rows saves nothing."""
 
 
 @dataclass(frozen=True, eq=False)

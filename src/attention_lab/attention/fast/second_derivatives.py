@@ -1,4 +1,4 @@
-"""Gradients of a custom function by its plain formula: to be differentiated again, or several at once."""
+"""Gradients of a custom function by its plain formula, to differentiate again or to get several at once."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,7 +26,7 @@ def plain_gradients(
         upstream: the gradient of the output.
     """
     with torch.enable_grad():
-        # Views, since an input may be another one, or be computed from it: each gets its own share only.
+        # Views, because one input may be another or be computed from it: each gets only its own share.
         inputs = [x.view_as(x) for x in inputs]
         output = formula(*inputs)
     chosen = [x for x, need in zip(inputs, needed, strict=False) if need]

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @cache
 def triton_works() -> bool:
-    """Whether Triton can launch kernels on the GPU here; says why not, if it is installed.
+    """Whether Triton can launch kernels on the GPU here; if it is installed but cannot, warns why.
 
     PyTorch for GPUs on Linux comes with Triton. But Triton compiles its driver and its launchers with a C
     compiler and Python's headers, which many containers lack.

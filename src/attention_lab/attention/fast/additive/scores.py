@@ -35,9 +35,9 @@ from attention_lab.attention.torch_state import (
 )
 
 SMALL = 2**18
-"""Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
+"""Calls of up to this many hidden units are faster with `reference` if the activation is tanh, the slowest.
 
-For the others, calls that fit into one chunk have nothing to gain.
+With the others, a call that fits into one chunk has nothing to gain from another path.
 """
 
 

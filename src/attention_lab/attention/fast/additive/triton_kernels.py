@@ -9,8 +9,8 @@ its queries or those of its keys lie within [-`NEAR`, `NEAR`]. `forms.rational` 
 exp(NEAR - CLAMP) = 2e-8, less than the rounding of 1. If d_0 d_1 overflows, both r are below exp(-30) and
 become 0. An example whose queries and keys both go beyond takes a sigmoid of each sum instead.
 
-All tensors are contiguous. A last tile that would cross the end starts earlier, so no load needs a mask, and
-stores only what is new.
+All tensors are contiguous. A last tile that would cross the end starts earlier, so no load needs a mask; it
+stores only what no other tile stores.
 """
 
 import triton.language as tl
@@ -50,7 +50,7 @@ def _exponentials(
     row_tile: tl.constexpr,
     hidden_tile: tl.constexpr,
 ) -> None:
-    """One program computes E_a for a tile of rows of one example, and takes part in its largest exponent."""
+    """One program computes E_a for a tile of rows of one example, and updates its largest exponent."""
     tiles = tl.cdiv(rows, row_tile)
     tile, example = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     row = (tile * row_tile + tl.arange(0, row_tile)).to(tl.int64)

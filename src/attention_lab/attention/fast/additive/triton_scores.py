@@ -109,7 +109,7 @@ def _sums_over_keys(
 
 
 def _tile(size: int, most: int) -> int:
-    """The largest power of 2 up to both: a tile must lie within the tensor."""
+    """The largest power of 2 that exceeds neither argument: a tile must lie within the tensor."""
     return int(min(most, 1 << (size.bit_length() - 1)))
 
 
