@@ -36,7 +36,7 @@ def keys_seen_by_caller(frame: FrameType | None) -> int:
     """`keys_seen` of the attention of a transformers model that calls one of ours; 0 if there is none.
 
     Args:
-        frame: where the search starts, and goes outwards.
+        frame: where the search starts; it proceeds outwards.
     """
     while frame is not None:
         module = first_argument(frame)

@@ -57,7 +57,7 @@ def recording(
     the values), each under the name of the module that calls it. Where a kernel does not form the weights,
     they are computed separately from its queries, keys, masks, biases and sinks, in blocks of rows, without
     gradient. A warning names any kernel that hides its weights, modules with a softmax over the edges of a
-    graph, and modules whose class is called attention, but which compute none that can be recorded. Outside
+    graph, and modules whose class is named after attention but of which nothing could be recorded. Outside
     the `with` block nothing is computed or stored.
 
     Args:
@@ -103,7 +103,7 @@ def recording(
 
 
 def check_module(model: object) -> None:
-    """Raise TypeError if a model is not a module, and name the module that it has, if any."""
+    """Raise TypeError if a model is not a module; the error points to the module in `.model`, if any."""
     if not isinstance(model, nn.Module):
         inside = "; record its .model" if isinstance(getattr(model, "model", None), nn.Module) else ""
         raise TypeError(f"recording(model) takes a torch.nn.Module, not {type(model).__name__}{inside}")

@@ -24,7 +24,8 @@ def fused_call(
     """The call in four dimensions, from the arguments of the function.
 
     Args:
-        heads: the number of heads that the first of three dimensions contains, or one of more than four is.
+        heads: how many heads are joined with the examples in the first of three dimensions, or have one of
+            more than four dimensions to themselves.
         query: `[..., Q, d]`, `[B H, Q, d]` or `[B, H, Q, d]`; nested tensors are padded.
         key: the same with K.
         value: unused.
@@ -65,7 +66,7 @@ def plain_mask(mask: Tensor | None, device: torch.device) -> Tensor | None:
 
 
 def split_heads(x: Tensor, heads: int | None) -> Tensor:
-    """`x` as `[B, H, rows, columns]`. Of several dimensions, that of heads has their number."""
+    """`x` as `[B, H, rows, columns]`. Of more than four dimensions, the one of size `heads` is theirs."""
     if x.dim() == 2:
         return x[None, None]
     if x.dim() == 3:

@@ -45,7 +45,7 @@ class _Ran:
 
 @contextmanager
 def missed_attention_named(session: Session) -> Iterator[None]:
-    """Warn at the end of a recording of modules with attention in their class's name that it has missed."""
+    """Warn, at the end, about modules whose class is named after attention but that were not recorded."""
     ran: dict[str, tuple[str, int]] = {}
     with ExitStack() as stack:
         for name, module in session.open_modules():
@@ -64,13 +64,13 @@ def missed_attention_named(session: Session) -> Iterator[None]:
 
 
 def first_of(modules: Sequence[str]) -> str:
-    """The first of some modules, as a warning names them, and how many there are beside them."""
+    """The first few modules, as a warning names them, and the number of the others."""
     named = ", ".join(modules[:_MOST_NAMED])
     return f"{named} and {len(modules) - _MOST_NAMED} more" if len(modules) > _MOST_NAMED else named
 
 
 def _is_known(module: nn.Module) -> bool:
-    """Whether a module is ours or torch's, whose fast paths a hook would switch off: these are recorded."""
+    """Whether a module is ours or torch's: it is recorded, and a hook would switch off its fast path."""
     return isinstance(module, nn.MultiheadAttention) or type(module).__module__.startswith(
         ("torch.", "attention_lab.")
     )

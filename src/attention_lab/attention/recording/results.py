@@ -13,9 +13,9 @@ class Recording(Mapping[str, Tensor]):
     B is the number of selected examples; if heads or queries are selected, H and Q are their numbers. The
     weights are detached, and taken before dropout. Several calls of one attention, such as the steps of a
     decoder, are concatenated along the queries; where later calls have more keys, earlier ones are padded
-    with masked cells. Calls with another number of examples or heads are `name#2`, `name#3`, and so on. A
-    missing batch or head dimension becomes 1. A model that is itself the attention has
-    the name `""`, as in `named_modules`.
+    with masked cells. Calls with a different number of examples or heads are `name#2`, `name#3`, and so on.
+    A missing batch or head dimension has size 1. A model that is itself the attention has the name `""`, as
+    in `named_modules`.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Recording(Mapping[str, Tensor]):
         return _joined(self._weights[name])
 
     def _check(self, name: str) -> None:
-        """Raise KeyError, listing the names of the recorded attentions, if this is none of them."""
+        """Raise KeyError, listing the names of the recorded attentions, if this is not among them."""
         if name not in self._weights:
             known = ", ".join(map(_shown, self)) or "no attentions"
             raise KeyError(f"{_shown(name)} is not in the recording, which has {known}")

@@ -41,7 +41,7 @@ class Session:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
         gates: names of modules that multiply features by their softmax, which is not attention.
-        elsewhere: names of modules that computed attention in another thread than that of the recording.
+        elsewhere: names of modules that computed attention in a thread other than the recording's.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:

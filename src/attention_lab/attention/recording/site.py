@@ -43,10 +43,10 @@ class Caller:
 
 
 class ModuleCall:
-    """A call of a module, which keeps none of its tensors alive.
+    """A call of a module; keeps none of the module's tensors alive.
 
-    A later call may have the same frame, whose memory is used again. It differs in its inputs, or in the
-    place from which it is called.
+    The frame of a later call may have the same address. Such a call differs in its inputs or in the place
+    that it is called from.
 
     Args:
         running: the frame of the method that runs.
@@ -131,7 +131,7 @@ def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int])
     """The innermost module around another one that declares a number of heads.
 
     Args:
-        frame: where the search starts, and goes outwards.
+        frame: where the search starts; it proceeds outwards.
         inside: the other module.
         modules: identities of the modules of the model.
     """
@@ -171,7 +171,7 @@ def number_of_examples(
     Features in two dimensions may be those of one sequence.
 
     Args:
-        frame: where the search for the outermost module starts, and goes outwards.
+        frame: where the search for the outermost module starts; it proceeds outwards.
         inside: the module that attends.
         modules: identities of the modules of the model.
         heads: its number of heads.
@@ -214,8 +214,8 @@ def _counts(module: nn.Module) -> tuple[int, ...]:
 class CallNames:
     """The names of the attentions of each module: its own name, then `name#2`, `name#3`, and so on.
 
-    Calls at one place of a module's code are steps of one attention. Another place, or another number of
-    examples or heads, is another attention.
+    Calls from one place in a module's code are steps of one attention. A different place, or a different
+    number of examples or heads, means a different attention.
     """
 
     def __init__(self) -> None:
@@ -223,12 +223,12 @@ class CallNames:
         self._known: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
 
     def name(self, site: Site, sizes: tuple[int, ...], *, own: bool = False) -> str:
-        """The name of a call; the numbers of its places begin anew with each call of the module.
+        """The name of a call; the numbering of places restarts with each call of the module.
 
         Args:
             site: the module that computes attention.
             sizes: the number of examples, and of heads.
-            own: it is our `Attention`, in a layer that may compute another one beside it.
+            own: it is our `Attention`, in a layer that may compute another attention as well.
         """
         place = -1 if own else 0
         if site.place is not None:

@@ -13,7 +13,7 @@ BLOCK = 2**23
 """Scores that are held at a time, at least one row: 32 MiB in float32."""
 
 LOWEST = -9000.0
-"""Scores up to this one are masked: models fill with -1e4, if not lower, and may add it to scores."""
+"""Scores at or below this are masked: models fill with -1e4 or lower, and may add it to scores."""
 Modify = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
 """Maps scores `[B, H, Q, K]` and indices of examples, heads, queries and keys to scores and a mask."""
 
@@ -147,7 +147,7 @@ class KernelCall:
 
 
 def attended(bias: Tensor) -> Tensor:
-    """Which scores or biases are not low enough to mean "masked"; NaN is not."""
+    """Which scores or biases do not mean "masked": those above `LOWEST`, and NaN."""
     return (bias <= LOWEST).logical_not_()
 
 

@@ -47,7 +47,7 @@ def listed(x: Any) -> Any:
 
 
 class TorchCall(NamedTuple):
-    """A call of a torch function, or in an exported program of the operator that computes the same."""
+    """A call of a torch function or, in an exported program, of the operator that computes the same."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
@@ -103,7 +103,7 @@ class TorchCall(NamedTuple):
 
         Args:
             of: its first argument.
-            place: the place of the dimension among the arguments.
+            place: the index of the dimension among the positional arguments.
             default: the dimension if none is given.
         """
         given = self.args[place] if len(self.args) > place else default
@@ -164,8 +164,8 @@ class TorchCall(NamedTuple):
     def moved(self, key: int, found: Tensor) -> int | None:
         """The dimension of a view, counted from the end, that was dimension `key` of `found`.
 
-        The function is applied to a tensor without memory in all other dimensions: strides show the answer.
-        They do not for a single key, in whose place two are moved.
+        The function is applied to a tensor that is expanded, with stride 0, in all other dimensions, so that
+        strides show the answer. They do not for a single key, which is replaced by two if possible.
         """
         size = found.shape[key]
         shape = list(found.shape)

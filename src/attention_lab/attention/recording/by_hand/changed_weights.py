@@ -1,4 +1,4 @@
-"""Weights that a model masks, selects or changes in another way after the softmax."""
+"""Weights that a model masks, selects or otherwise changes after the softmax."""
 
 from dataclasses import replace
 

@@ -47,7 +47,7 @@ def contraction(call: TorchCall, both: list[Tensor], place: int, key: int) -> Co
     Args:
         call: a call of one of `PRODUCTS`.
         both: its factors.
-        place: which of them.
+        place: which of them, 0 or 1.
         key: the dimension of that factor that runs over the keys, counted from the end.
     """
     if call.func is torch.einsum:

@@ -58,7 +58,7 @@ def _feature(factor: Tensor, values: Tensor) -> int | None:
 
 
 def _may_be_query(weights: Weights, factor: Tensor, values: Tensor, dim: int) -> bool:
-    """Whether a dimension may be that of the queries; heads whose scores a layer computes share one, too."""
+    """Whether a dimension may be that of the queries, not that of heads whose scores a layer computes."""
     scores = weights.map.scores
     if not weights.map.of_positions or (isinstance(scores, Scores) and scores.heads is not None):
         return False
@@ -66,7 +66,7 @@ def _may_be_query(weights: Weights, factor: Tensor, values: Tensor, dim: int) ->
 
 
 def _size(x: Tensor, dim: int) -> int:
-    """The size of a dimension, without what `expand` has repeated."""
+    """The size of a dimension, or 1 if it was repeated by `expand`."""
     return x.shape[dim] if x.stride(dim) else 1
 
 

@@ -75,15 +75,15 @@ from attention_lab.attention.recording.weights import attended_scores
 class ByHand:
     """Follows normalised scores until they are multiplied with values.
 
-    Scores are normalised by a softmax, or their exponentials by a division by their sum, before or after the
-    product with values, or by an unknown function, as their values show. They count as attention if the
-    product sums over the normalised dimension, and its other factor depends on the example.
-    This excludes the softmax of a classifier or a router. If the scores are not products, the other factor
-    must not be a product either, which excludes the features of linear attention (2006.16236). There must be
-    as many heads as the module declares, which excludes mixtures of experts, layers or kernels for each
-    position.
-    Where weights have no dimension for queries, or are multiplied elementwise with values before the sum,
-    each score must be a product, or an output of a layer for that position: a router normalises its outputs.
+    A softmax normalises the scores; or their exponentials are divided by their sum, before or after the
+    product with values; or an unknown function normalises them, as the values of its result show. They count
+    as attention if the product sums over the normalised dimension, and its other factor depends on the
+    example. This excludes the softmax of a classifier or a router. If the scores are not products, the other
+    factor must not be a product either, which excludes the features of linear attention (2006.16236). There
+    must be as many heads as the module declares, which excludes mixtures, at each position, of experts,
+    layers or kernels. Where weights have no dimension for queries, or are multiplied elementwise with values
+    before the sum, each score must be a product, or an output of a layer for that position: a router
+    normalises over the outputs.
     """
 
     def __init__(self, session: Session) -> None:
@@ -91,7 +91,7 @@ class ByHand:
         self._known: Any = WeakTensorKeyDictionary()
         self._edges, self._divided_later = EdgeSoftmax(session), DividedLater(session, self._known)
         self._heads_first = HeadsFirst()
-        # The last elementwise products: of two tensors that depend on the example, and of one and a vector.
+        # The last elementwise product of two tensors that depend on the example, and of one and a vector.
         self._elementwise_product: Callable[[], Tensor | None] = lambda: None
         self._times_vector: Callable[[], Tensor | None] = lambda: None
 
@@ -231,7 +231,7 @@ class ByHand:
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: TorchCall) -> Any:
         if call.func in DROPOUT and weights.before is None:
-            # In-place dropout overwrites the weights from before.
+            # In-place dropout overwrites the weights that it is given.
             weights = replace(weights, before=found.detach().clone() if call.in_place else found.detach())
         zero = zeros(weights, found) if call.may_mask else None
         result = call()
@@ -243,7 +243,7 @@ class ByHand:
                 return result
             before = weights.before
             if before is not None and call.func not in DROPOUT:
-                # The model may still need the weights from before.
+                # The model may still need the weights before dropout.
                 before = call.of(found, before.clone() if call.in_place else before)
         now = replace(weights, key=key, mask=mask, before=before)
         now = now if zero is None else with_zeros_masked(now, result, zero)

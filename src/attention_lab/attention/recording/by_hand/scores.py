@@ -57,7 +57,7 @@ def scores_after(call: TorchCall, known: Scores, found: Tensor, result: Tensor) 
 
 
 def scores_over(known: object, key: int) -> Product | Scores | None:
-    """What is known of scores over keys; a router, whose outputs are normalised, has none."""
+    """What is known of scores over keys; None for a router, which normalises over its outputs."""
     if isinstance(known, Product) or (isinstance(known, Scores) and known.heads != key):
         return known
     return None

@@ -77,7 +77,7 @@ def of_example(x: Tensor, weights: Tensor) -> bool:
 
 
 def _has_heads_of(found: Map, x: Tensor, order: tuple[int, ...]) -> bool:
-    """Whether weights have one head, or as many as their module says: mixtures for each position do not."""
+    """Whether weights have one head, or as many as their module says, unlike mixtures at each position."""
     heads = found.site.number_of_heads
     if len(order) < 4:
         return heads in (None, 1) or found.of_positions

@@ -25,7 +25,7 @@ from attention_lab.attention.torch_state import uncached_autocast
 
 Forward = Callable[..., Any]
 Wrap = Callable[[Forward], Forward]
-"""Makes a recorded method of a method."""
+"""Turns a method into a recorded one."""
 
 
 def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, str, Forward]]:
