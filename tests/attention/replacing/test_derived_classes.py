@@ -73,7 +73,7 @@ def test_other_methods_attend_by_the_mechanism_too() -> None:
     assert torch.equal(layer.step(x), layer(x)) and not torch.allclose(layer(x), before, atol=1e-3)
     assert layer.choose() is F.scaled_dot_product_attention
     with pytest.raises(
-        ValueError, match="Stepping has called scaled_dot_product_attention 2 times in `steps`, a"
+        ValueError, match="Stepping has called scaled_dot_product_attention 2 times in `steps`, i"
     ):
         layer.steps(x)
 
@@ -245,7 +245,7 @@ def test_a_copy_without_its_mechanism_is_an_error() -> None:
     model, x = Model(Fresh), inputs(3, 7)
     replace_attention(model, OTHER, x)
     other = copy.deepcopy(model)
-    with pytest.raises(TypeError, match="Fresh has no mechanism, as a copy may that its class makes in its"):
+    with pytest.raises(TypeError, match="Fresh has no mechanism; a copy may lose it if its"):
         other(x)
     replace_attention(other, OTHER, x)
     assert other(x).isfinite().all()

@@ -167,7 +167,7 @@ def test_attention_that_chooses_keys_of_its_own_is_rejected() -> None:
     sizes |= {"index_topk": 2, "index_head_dim": 16, "index_n_heads": 2, "n_group": 1, "topk_group": 1}
     config = transformers.DeepseekV32Config(**sizes, **WORDS)
     model = transformers.DeepseekV32Model._from_config(config, attn_implementation="sdpa")
-    with pytest.raises(ValueError, match="DeepseekV32Attention has a choice of keys of its own, which"):
+    with pytest.raises(ValueError, match="DeepseekV32Attention has its own selection of keys, which"):
         replace_attention(model, SAME)
     assert model.config._attn_implementation == "sdpa"
 

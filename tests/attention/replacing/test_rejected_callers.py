@@ -22,7 +22,7 @@ def test_modules_that_would_be_left_out_are_an_error() -> None:
         "Model does not call scaled_dot_product_attention in 2 of its attentions, such as layers.0, without"
     )
     model = Model()
-    remedy = "give inputs, or set an option, with which it does; let attention written by hand"
+    remedy = "give inputs or set an option so that it does, or make hand-written attention"
     with pytest.raises(ValueError, match=f"{text} inputs: {remedy} call it; or choose others with names="):
         replace_attention(model, SAME)
     assert type(model.layers[0]) is Caller

@@ -1,4 +1,4 @@
-"""The attention function that models of transformers call: the mechanism of the module that attends."""
+"""The attention function that transformers models call: the mechanism of the module that attends."""
 
 import sys
 from typing import Any
@@ -21,10 +21,10 @@ _OWN_PARTS = {
     "softcap": "a soft cap of its scores",
     "s_aux": "sinks",
     "sinks": "sinks",
-    "indices": "a choice of keys of its own",
-    "block_indices": "a choice of keys of its own",
+    "indices": "its own selection of keys",
+    "block_indices": "its own selection of keys",
 }
-"""Options of the interface that are parts of a model's own formula, and what they are."""
+"""Options of the interface that belong to a model's own formula, and how errors describe them."""
 
 
 def reason_against(module: nn.Module, options: dict[str, Any]) -> str | None:
@@ -45,7 +45,7 @@ def attend(
     position_bias: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The context `[B, Q, H, dv]` by the mechanism in a module; by torch's kernel in one that has none.
+    """The context `[B, Q, H, dv]`, from the mechanism in a module or, if there is none, torch's kernel.
 
     Args:
         module: the module that attends.
@@ -67,7 +67,7 @@ def attend(
     Raises:
         ValueError: hard pooling with dropout, a score or window that would count from an unknown position,
             or a part of the model's own formula that a mechanism would drop.
-        TypeError: the mechanism is hidden by an object in its place.
+        TypeError: another object stands in the mechanism's place and hides it.
     """
     reason = reason_against(module, options)
     if reason is not None:
@@ -103,7 +103,7 @@ def attend(
 
 
 def _mask_of_last_queries(module: nn.Module, query: Tensor, key: Tensor) -> Tensor | None:
-    """The causal mask of a layer that has another's keys, but only the last queries; else None."""
+    """The causal mask of a layer that reuses another's keys, but has only the last queries; else None."""
     queries, keys = query.shape[2], key.shape[2]
     if not getattr(module, "is_kv_shared_layer", False) or keys <= queries:
         return None
@@ -119,7 +119,7 @@ def _by_torch(
     dropout: float,
     options: dict[str, Any],
 ) -> Tensor:
-    """The context by torch's kernel, as transformers calls it."""
+    """The context from torch's kernel, called as transformers does."""
     kernels: Any = sys.modules["transformers.integrations.sdpa_attention"]
     given = query, key, value, attention_mask, dropout
     context: Tensor = kernels.sdpa_attention_forward(module, *given, **options)[0]
@@ -129,7 +129,7 @@ def _by_torch(
 def _without_empty_places(
     query: Tensor, key: Tensor, value: Tensor, position_bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As many keys, values and columns of the bias as queries: a static cache is empty beyond them."""
+    """Keys, values and columns of the bias, as many as queries: a static cache is empty beyond them."""
     queries = query.shape[2]
     if key.shape[2] <= queries:
         return key, value, position_bias
@@ -242,7 +242,7 @@ def set_dropout(attention: Attention, dropout: float) -> None:
 
 
 def with_scale_of_model(attention: Attention, key: Tensor, scaling: float | Tensor | None) -> Tensor:
-    """Keys whose scaled dot products have the scale of the model; a window sees the queries, not the keys."""
+    """Keys rescaled to give dot products the model's own scale; not the queries, which a window sees."""
     if scaling is None or type(attention.score) is not ScaledDot:
         return key
     factor = scaling * key.shape[-1] ** 0.5

@@ -1,4 +1,4 @@
-"""The calls of attention functions that a run of a model has shown."""
+"""The calls of attention functions seen while a model ran."""
 
 from typing import NamedTuple
 

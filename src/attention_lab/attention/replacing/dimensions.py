@@ -16,7 +16,7 @@ class FourDimensions(NamedTuple):
         value: `[B, G, K, dv]`.
         mask: boolean, True = attend, or added to the scores: `[B | 1, H | 1, Q | 1, K]`.
         shape: the sizes of the context before `[Q, dv]`, that of the heads last.
-        heads: the place of the heads among these sizes; None if they were the last.
+        heads: the index of the heads' dimension in the call; None if it was the last of these.
     """
 
     query: Tensor
@@ -83,4 +83,4 @@ def _folded(x: Tensor, grouped: bool) -> Tensor:
     if x.dim() == 4:
         return x
     *examples, heads = x.shape[:-2] if x.dim() > 3 or grouped else (*x.shape[:-2], 1)
-    return x.reshape(math.prod(examples), heads, *x.shape[-2:])  # -1 would be ambiguous beside a size of 0
+    return x.reshape(math.prod(examples), heads, *x.shape[-2:])  # -1 would be ambiguous next to a size of 0

@@ -44,8 +44,8 @@ def first_run(model: nn.Module, inputs: Any) -> FirstRun:
 
     Args:
         model: any module.
-        inputs: what the model is called with; None to call only the models of transformers in it, with
-            their `dummy_inputs`.
+        inputs: what the model is called with; None to call only the transformers models in it, with their
+            `dummy_inputs`.
 
     Raises:
         ValueError: the model fails, or has an attention with parts that a mechanism would drop.

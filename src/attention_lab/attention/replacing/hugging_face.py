@@ -1,6 +1,6 @@
-"""Put mechanisms into models of transformers through the library's attention interface.
+"""Put mechanisms into transformers models through the library's attention interface.
 
-Two functions are registered there: `attend` computes a context by the mechanism of the module that calls it,
+Two functions are registered there: `attend` computes a context with the mechanism of the module that calls,
 and `_probe` only notes which modules call. A model's configuration chooses between such functions by name.
 """
 
@@ -22,9 +22,9 @@ from attention_lab.attention.replacing.calls import Calls, FoundCall, without_va
 _NAME = "attention_lab"
 _PROBE = "attention_lab_probe"
 _ADDED = "_added"
-"""The end of the names for models whose masks are added to the scores."""
+"""The ending of the names for models whose masks are added to the scores."""
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
-"""What modules call that use the attention interface."""
+"""The name in the code of modules that call the attention interface."""
 
 
 class _Registered:
@@ -40,7 +40,7 @@ _found: dict[nn.Module, FoundCall] = {}  # while a model runs with the probe
 
 @contextmanager
 def noted_interface_calls(model: nn.Module) -> Iterator[Calls]:
-    """The calls of the attention interface by modules of a model that runs inside; it stays as it was."""
+    """Note the calls of the attention interface by a model that runs inside; the model stays as it was."""
     models = outermost_models(model)
     before = [(config, config._attn_implementation_internal) for config in _configs(models)]
     calls = Calls({}, [])
@@ -57,7 +57,7 @@ def noted_interface_calls(model: nn.Module) -> Iterator[Calls]:
 
 
 def use_mechanisms(model: nn.Module) -> None:
-    """Let the attentions of transformers in a model use their parts called `PART`."""
+    """Let the attentions of the transformers models in a model use their parts called `PART`."""
     _choose(outermost_models(model), _NAME)
 
 
@@ -67,14 +67,14 @@ def register_when_unpickled(attention: Attention) -> None:
 
 
 def outermost_models(model: nn.Module) -> list[Any]:
-    """The models of transformers in a model, but none inside another one."""
+    """The transformers models in a model, without those inside another one."""
     found = [one for one in model.modules() if isinstance(one, _kind())]
     inner = {part for one in found for part in one.modules() if part is not one}
     return [one for one in found if one not in inner]
 
 
 def _kind() -> Any:
-    """The base class of transformers' models; if transformers is not imported, there are none."""
+    """The base class of transformers models; `()`, which nothing is an instance of, without transformers."""
     return getattr(sys.modules.get(TRANSFORMERS), "PreTrainedModel", ())
 
 
@@ -96,7 +96,7 @@ def _choose(models: list[Any], name: str) -> None:
         return
     _register()
     _share_configs(models)
-    # It would warn about models that cannot switch, which are then not found.
+    # transformers would warn about models that cannot switch; these are then not found.
     logger = logging.getLogger(TRANSFORMERS)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -142,7 +142,7 @@ def _registered() -> _Registered:
 
 
 def _parts(models: list[Any]) -> list[Any]:
-    """Models of transformers, including those inside them."""
+    """Transformers models, including those inside them."""
     return [part for one in models for part in one.modules() if isinstance(part, _kind())]
 
 

@@ -19,7 +19,7 @@ from attention_lab.attention.torch_multihead import MultiheadAttention
 _REMEDIES = {
     "the attention interface": "give inputs that use them",
     "scaled_dot_product_attention": (
-        "give inputs, or set an option, with which it does; let attention written by hand call it"
+        "give inputs or set an option so that it does, or make hand-written attention call it"
     ),
 }
 """The functions of `FoundCalls`, and what to do if a model does not call them."""
@@ -50,7 +50,7 @@ def replace_attention(
     *,
     names: Collection[str] | None = None,
 ) -> dict[str, Attention]:
-    """Replace each attention of a model with a mechanism; the model keeps all else, including its weights.
+    """Replace each attention of a model with a mechanism; all else, including the weights, stays the same.
 
     For example:
 
@@ -88,7 +88,7 @@ def replace_attention(
         KeyError: the model has no module of that name.
         ValueError: `names` is empty, there is no attention to replace, the model cannot run on the inputs or
             does not run all chosen attentions with them; or its attention has parts that a mechanism would
-            drop: a soft cap, sinks, or a choice of keys of its own; or a module attends several times in a
+            drop: a soft cap, sinks, or its own selection of keys; or a module attends several times in a
             forward pass.
     """
     if not isinstance(model, nn.Module):

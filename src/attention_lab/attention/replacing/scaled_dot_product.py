@@ -1,7 +1,7 @@
 """Put mechanisms into modules that call `scaled_dot_product_attention`, as in timm, diffusers and nanoGPT.
 
 Such a module gets a class derived from its own, whose methods run in a `TorchFunctionMode` that computes the
-call by the mechanism. So no other code sees a changed function, and models can be compiled.
+call with the mechanism. So no other code sees a changed function, and models can be compiled.
 """
 
 import inspect
@@ -48,17 +48,17 @@ def attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """The context `[..., Q, dv]` by the mechanism in a module, from the arguments of the function.
+    """The context `[..., Q, dv]` from the mechanism in a module, given the arguments of the function.
 
     Raises:
-        TypeError: nested tensors; or the mechanism is missing, or hidden by an object in its place.
+        TypeError: nested tensors; or the mechanism is missing, or hidden by another object in its place.
         ValueError: hard pooling with dropout, or a score or window that would count from an unknown position.
     """
     attention = mechanism_in(module)
     if attention is None:
         raise TypeError(
-            f"{type(module).__name__} has no mechanism, as a copy may that its class makes in its own way: "
-            "replace its attention again"
+            f"{type(module).__name__} has no mechanism; a copy may lose it if its class has its own way of "
+            "copying: replace its attention again"
         )
     attn_mask = plain_mask(attn_mask, query.device)
     heads = next(numbers_of_heads(module), None) if query.dim() > 4 else None
@@ -79,7 +79,7 @@ def attend(
 
 
 def use_mechanism(module: nn.Module) -> None:
-    """Let a module attend by its mechanism."""
+    """Let a module attend with its mechanism."""
     kind: Any = type(module)
     if not issubclass(kind, WithMechanism):
         module.__class__ = _with_mechanism(kind)
@@ -103,8 +103,8 @@ def _check_window(attention: Attention, queries: int, keys: int, mask: Tensor | 
 def methods_that_call(kind: type[nn.Module]) -> set[str]:
     """The names of the methods of a class, or of its bases, that call the function.
 
-    Their code names the function. Or it calls such a method of a base, by `super()` or by the name of the
-    base: that call reaches the method of the base also where a derived class has its own.
+    Their code names the function, or calls such a method of a base class, by `super()` or by the name of the
+    base: that call reaches the method of the base even if a derived class overrides it.
     """
     methods = [
         (name, {*_names_in(part)})
@@ -131,7 +131,7 @@ def _names_in(method: FunctionType) -> Iterator[str]:
 
 
 class _Mode(TorchFunctionMode):
-    """Computes the calls by the mechanism of a module.
+    """Computes the calls with the mechanism of a module.
 
     Attributes:
         module: the module.
@@ -200,7 +200,7 @@ def _by_mechanism(
         run = "a forward pass" if forward else f"`{name}`"
         raise ValueError(
             f"{type(module).__name__} has called {NAME} {mode.calls} times in {run}, "
-            "and not once, as when its attention was replaced"
+            "instead of once, as when its attention was replaced"
         )
     return result
 
@@ -209,10 +209,10 @@ _BY_MECHANISM = inspect.unwrap(_by_mechanism).__code__
 
 
 class WithMechanism(nn.Module):
-    """A module that attends by its mechanism.
+    """A module that attends with its mechanism.
 
     Attributes:
-        original: the class of the module before.
+        original: the class of the module before its attention was replaced.
     """
 
     original: type[nn.Module]
