@@ -25,13 +25,13 @@ from attention_lab.estimators.leave_one_out import LeaveOneOut
 
 Array = NDArray[np.float64]
 RATIO, FAR_RATIO = 1.2, 1.5
-"""Ratio of neighbours in the grid, for few and for many samples."""
+"""Ratio of neighbouring points of the grid, for few and for many samples."""
 MANY = 5000
 """The largest number of samples of one input for which the entire grid is tried with all of them."""
 MANY_PAIRS = 1500
 """The same for several inputs, whose errors take quadratic time."""
 PILOT = 3000
-"""Number of samples of one input from which the search starts, if there are many."""
+"""With many samples of one input, a first search over this many random ones finds where to start."""
 PER_INPUT = 10
 """The smallest number of samples per input for which inputs have bandwidths of their own."""
 FLATTEST = 1e6

@@ -79,5 +79,5 @@ class LeaveOneOut:
         return float(self.samples.counts.sum())
 
     def optimal_factor(self, other: "LeaveOneOut") -> float:
-        """The expected ratio of the best bandwidth to that of `other`; bandwidths fall with n^(-1/(4+d))."""
+        """The expected ratio of the best bandwidth to that of `other`; bandwidths scale as n^(-1/(4+d))."""
         return math.exp(math.log(other.size / self.size) / (4 + self.samples.keys.shape[1]))

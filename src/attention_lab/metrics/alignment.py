@@ -59,7 +59,7 @@ class AlignmentAccuracy(Counts):
                 that are all correct, padded with -1.
 
         Raises:
-            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
+            TypeError: the weights are not a tensor, or the alignment is not an integer tensor.
             ValueError: the shapes or the number of heads do not match.
         """
         alignment = _checked(self, weights, alignment)
@@ -85,7 +85,7 @@ class AlignmentMass(Fraction):
             alignment: see `AlignmentAccuracy.update`.
 
         Raises:
-            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
+            TypeError: the weights are not a tensor, or the alignment is not an integer tensor.
             ValueError: the shapes or the number of heads do not match.
         """
         alignment = _checked(self, weights, alignment)
@@ -141,7 +141,7 @@ class AlignmentErrorRate(Counts):
             possible: further links that do not count as errors; none by default.
 
         Raises:
-            TypeError: the weights are not a tensor, or the alignment not one of whole numbers.
+            TypeError: the weights are not a tensor, or the alignment is not an integer tensor.
             ValueError: the shapes or the number of heads do not match.
         """
         alignment = _checked(self, weights, alignment)

@@ -13,12 +13,12 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
 SAMPLED, WIDTHS = 1000, 200
-"""Most examples, and the number of widths, that are tried to choose the first width."""
+"""The most examples that the initial width is chosen on, and the number of widths that are tried."""
 MANY = 2**27
 """Up to this many pairs of queries and keys, times features, all weights are in memory at once (0.5 GiB)."""
 PART = 2**24
-"""Beyond that, how many are in memory at a time. Blocks of half this size would be allocated on the heap and
-fragment it, and memory would then grow with the number of pairs after all."""
+"""Beyond that, how many of them are in memory at a time. Blocks of half this size would be allocated on the
+heap and fragment it, and memory would then grow with the number of pairs after all."""
 
 
 class KernelRegression(nn.Module):

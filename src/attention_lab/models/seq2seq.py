@@ -36,7 +36,7 @@ class EncoderDecoder(TransductionModel):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
-        self.tagger = ctc_head  # by its name in checkpoints
+        self.tagger = ctc_head  # checkpoints use this name
 
     @property
     def latent(self) -> nn.Module | None:

@@ -42,7 +42,7 @@ class Places(NamedTuple):
 
 
 def places(place: Int[Tensor, " Q"]) -> Places:
-    """Places with their blocks; a place may be as large as the number of numbers."""
+    """Places with their blocks; the last place is after the last number."""
     return Places(place, place // BLOCK)
 
 

@@ -117,7 +117,7 @@ class Beams:
         extended = self.live.unsqueeze(-1) + log_probabilities
         symbols = extended.shape[-1]
         self.live, choice = extended.flatten(1).topk(min(self.size, extended[0].numel()))
-        self.nan = self.nan | self.live.isnan().any(-1)  # which `topk` takes for the largest
+        self.nan = self.nan | self.live.isnan().any(-1)  # `topk` takes NaN for the largest
         origin, symbol = choice // symbols, choice % symbols
         self.tokens = torch.cat([_take(self.tokens, origin), symbol.unsqueeze(-1)], -1)
         return origin, symbol
@@ -211,7 +211,7 @@ def n_best_search(
 
 
 def check_numbers(model: object, nan: Tensor) -> None:
-    """Raise LabError if any logit was NaN. On a GPU, call it once, since every look at it waits."""
+    """Raise LabError if any logit was NaN. Call it once: on a GPU, each call forces a synchronisation."""
     if bool(nan.any()):
         raise LabError(f"{type(model).__name__} gives logits that are NaN: no symbol can be chosen")
 

@@ -89,7 +89,7 @@ class AttentiveDecoder(nn.Module):
         self.bridges = nn.ModuleList(
             nn.Linear(size, size * (2 if cell == "lstm" else 1)) for _ in range(spec.layers)
         )
-        self.whole = None  # by its name in checkpoints: PyTorch's layers, for all steps in one call
+        self.whole = None  # checkpoints use this name: PyTorch's layers, for all steps in one call
         self.cells = nn.ModuleList()
         late = size * (self.attends_first + self.input_feeding)
         if late:

@@ -36,7 +36,7 @@ class MultiHeadSpec(SequenceSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadoutSpec:
-    """The options of a classifier whose encoder has no attention; its readout may have.
+    """The options of a classifier with attention at most in its readout, not in its encoder.
 
     Attributes:
         d_model: size of the representations.

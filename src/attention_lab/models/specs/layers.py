@@ -25,7 +25,7 @@ class LayerSpec:
 
     Raises:
         LabError: a size is below 1, `layers` is below 0, `d_model` is not a multiple of `heads`, `heads` is
-            not one of `key_value_heads`, or the norm is unknown.
+            not a multiple of `key_value_heads`, or the norm is unknown.
     """
 
     d_model: int
