@@ -100,8 +100,8 @@ class Selection:
                 return _for_tensors(choice, size)
             start += -(-max(0, before - start) // step) * step
             return slice(start - before, None if stop is None else max(0, stop - before), step)
-        places = [query - before if query >= 0 else query + size for query in choice]
-        return [place for place in places if 0 <= place < size]
+        positions = [query - before if query >= 0 else query + size for query in choice]
+        return [position for position in positions if 0 <= position < size]
 
     def __call__(self, weights: Tensor, before: int = 0) -> Tensor:
         """The chosen part of `[B, H, Q, K]`; a copy if it is smaller."""
@@ -233,9 +233,9 @@ def _runs(rows: Index, size: int) -> Iterator[slice]:
     if rows == slice(None):
         yield rows
         return
-    places = list(range(size))[rows] if isinstance(rows, slice) else rows
+    selected = list(range(size))[rows] if isinstance(rows, slice) else rows
     start = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[end - 1] + 1:
-            yield slice(places[start], places[end - 1] + 1)
+    for end in range(1, len(selected) + 1):
+        if end == len(selected) or selected[end] != selected[end - 1] + 1:
+            yield slice(selected[start], selected[end - 1] + 1)
             start = end

@@ -156,13 +156,13 @@ class _LineSearch:
         if errors.max() - errors.min() <= 1e-9 * errors.max():  # no factor makes a difference
             return self.range, False, False
         found = []
-        for place in _minima(errors):
-            found.append((errors[place], grid[place]))
-            beside = slice(max(place - 1, 0), place + 2)
-            if errors[place] - errors.min() > DEEPEST * (errors[beside].max() - errors[place]):
+        for index in _minima(errors):
+            found.append((errors[index], grid[index]))
+            around = slice(max(index - 1, 0), index + 2)
+            if errors[index] - errors.min() > DEEPEST * (errors[around].max() - errors[index]):
                 continue
-            best = self._between(*grid[beside][[0, -1]])
-            if (error := self.error(best)) < errors[place] - SAME * errors.max():  # not on a plateau
+            best = self._between(*grid[around][[0, -1]])
+            if (error := self.error(best)) < errors[index] - SAME * errors.max():  # not on a plateau
                 found.append((error, best))
         same = min(error for error, _ in found) + SAME * errors.max()
         factor = max(factor for error, factor in found if error <= same)
@@ -195,12 +195,12 @@ class _LineSearch:
 
     def _minimum_from(self, start: float) -> float:
         """The minimum near a factor: step downhill until the error rises again, then use golden sections."""
-        errors = {place: self.error(start * STEP**place) for place in (-1, 0, 1)}
-        best = min(errors, key=lambda place: errors[place])
+        errors = {steps: self.error(start * STEP**steps) for steps in (-1, 0, 1)}
+        best = min(errors, key=lambda steps: errors[steps])
         while best in (min(errors), max(errors)) and self.low < start * STEP**best < self.high:
             new = best + (1 if best == max(errors) else -1)
             errors[new] = self.error(start * STEP**new)
-            best = min(errors, key=lambda place: errors[place])
+            best = min(errors, key=lambda steps: errors[steps])
         return self._between(start * STEP ** (best - 1), start * STEP ** (best + 1))
 
 
@@ -208,8 +208,8 @@ def _minima(errors: Array) -> list[int]:
     """The indices of the lowest local minima, lowest first; for a plateau, its last index."""
     errors = np.round(errors / errors.max() / SAME) * SAME
     padded = np.concatenate([[np.inf], errors, [np.inf]])
-    places = np.flatnonzero((errors <= padded[:-2]) & (errors < padded[2:]))
-    return [int(place) for place in places[np.argsort(errors[places], kind="stable")][:MINIMA]]
+    indices = np.flatnonzero((errors <= padded[:-2]) & (errors < padded[2:]))
+    return [int(index) for index in indices[np.argsort(errors[indices], kind="stable")][:MINIMA]]
 
 
 def _one_each(loo: LeaveOneOut, varying: list[int], common: Tensor, limits: tuple[Array, Array]) -> Array:
@@ -265,17 +265,17 @@ def _by_coordinates(objective: _Objective, start: Array, limits: tuple[Array, Ar
     """Golden sections for one input after the other, in two rounds, the second with narrower brackets."""
     best, error = start, objective.error(start)
     for reach in (np.log(6.0), np.log(2.0)):
-        for place, (low, high) in enumerate(zip(*limits, strict=True)):
+        for coordinate, (low, high) in enumerate(zip(*limits, strict=True)):
 
-            def along(log: float, best: Array = best, place: int = place) -> float:
-                return objective.error(np.where(np.arange(len(best)) == place, log, best))
+            def along(log: float, best: Array = best, coordinate: int = coordinate) -> float:
+                return objective.error(np.where(np.arange(len(best)) == coordinate, log, best))
 
-            ends = max(best[place] - reach, low), min(best[place] + reach, high)
+            ends = max(best[coordinate] - reach, low), min(best[coordinate] + reach, high)
             candidates = [high]
             if ends[0] < ends[1]:
                 found = minimize_scalar(along, bounds=ends, method="bounded", options={"xatol": 1e-4})
                 candidates.append(found.x)
             for candidate in candidates:
                 if (value := along(candidate)) < error:
-                    error, best = value, np.where(np.arange(len(best)) == place, candidate, best)
+                    error, best = value, np.where(np.arange(len(best)) == coordinate, candidate, best)
     return error, best

@@ -83,8 +83,8 @@ class Packing:
     def unpack(self, x: Float[Tensor, "N d"]) -> Float[Tensor, "B L d"]:
         """The rows at their positions, zeros elsewhere."""
         batch, _, length = self.mask.shape
-        places = x.new_zeros(batch * length, x.shape[-1]).index_copy(0, self.rows, x)
-        return places.view(batch, length, x.shape[-1])
+        padded = x.new_zeros(batch * length, x.shape[-1]).index_copy(0, self.rows, x)
+        return padded.view(batch, length, x.shape[-1])
 
     def split(self, x: Float[Tensor, "N d"]) -> tuple[Shaped[Tensor, "1 n d"], ...]:
         """The rows of each sequence, as a batch of one."""

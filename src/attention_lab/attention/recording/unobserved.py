@@ -14,8 +14,8 @@ class Watching(TorchFunctionMode):
 
     def __exit__(self, *error: Any) -> None:
         modes: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-        last = max((place for place, mode in enumerate(modes) if mode is self), default=None)
-        set_modes([mode for place, mode in enumerate(modes) if place != last])
+        last = max((index for index, mode in enumerate(modes) if mode is self), default=None)
+        set_modes([mode for index, mode in enumerate(modes) if index != last])
 
 
 @contextmanager

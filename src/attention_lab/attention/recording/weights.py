@@ -87,9 +87,9 @@ class KernelCall:
     def _indices(self, selection: Selection, before: int) -> tuple[Tensor, Tensor, Tensor]:
         """The selected examples, heads and queries, as indices."""
         batch, heads, queries, _ = self.query.shape
-        places = [torch.arange(size, device=self.query.device) for size in (batch, heads, queries)]
+        all_indices = [torch.arange(size, device=self.query.device) for size in (batch, heads, queries)]
         of = [selection.of_batch(batch), selection.of_heads(heads), selection.of_queries(queries, before)]
-        first, second, third = (place[index] for place, index in zip(places, of, strict=True))
+        first, second, third = (indices[index] for indices, index in zip(all_indices, of, strict=True))
         return first, second, third
 
     def _masked(
@@ -179,9 +179,9 @@ def _both(one: Tensor | None, other: Tensor) -> Tensor:
 def _part(mask: Tensor, *index: Tensor) -> Tensor:
     """The selected examples, heads and queries of a mask that is broadcast to `[B, H, Q, K]`."""
     mask = mask[(None,) * (4 - mask.dim())]
-    for dimension, places in enumerate(index):
+    for dimension, indices in enumerate(index):
         if mask.shape[dimension] > 1:
-            mask = mask.index_select(dimension, places)
+            mask = mask.index_select(dimension, indices)
     return mask
 
 

@@ -133,8 +133,8 @@ def _numbered(cell: Tensor) -> tuple[Tensor, Tensor]:
 
 def _find(cells: Tensor, wanted: Tensor) -> Tensor:
     """The index of each wanted number in `cells`; `len(cells)` if it is missing."""
-    place = torch.searchsorted(cells, wanted.contiguous())
-    return torch.where(cells[place.clamp_max(len(cells) - 1)] == wanted, place, len(cells))
+    index = torch.searchsorted(cells, wanted.contiguous())
+    return torch.where(cells[index.clamp_max(len(cells) - 1)] == wanted, index, len(cells))
 
 
 def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:

@@ -39,8 +39,8 @@ def of_product(
         return Product(plain=False, batched=True) if depend_on_example(both) else None
     if not all(of_example(x, x) for x in both):
         return Scores() if is_of_positions(*both) else None
-    for place, one in enumerate(known):
-        if isinstance(one, Product) and one.forget and one.query in summed(call, both, place):
+    for index, one in enumerate(known):
+        if isinstance(one, Product) and one.forget and one.query in summed(call, both, index):
             one.forget()  # keys times values of linear attention, now multiplied with queries
     composed, dims = any(map(is_composed, known)), [x.dim() for x in both]
     return Product(not composed, min(dims) > 2 or result.dim() < max(dims), composed)
