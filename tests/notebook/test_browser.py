@@ -202,7 +202,7 @@ def _in_notebook(browser: Browser, folder: Path, view: View, attributes: str, wi
 
 @pytest.mark.long
 @pytest.mark.parametrize("framed", [False, True])
-def test_the_map_is_printed(browser: Browser, tmp_path: Path, framed: bool) -> None:
+def test_the_map_is_printed_without_its_buttons(browser: Browser, tmp_path: Path, framed: bool) -> None:
     """Chromium prints an empty canvas white, so the one with the cursor hid the map."""
     view = attention_lab.show({f"layer {n}": WEIGHTS for n in range(12)})
     page = None
@@ -212,8 +212,9 @@ def test_the_map_is_printed(browser: Browser, tmp_path: Path, framed: bool) -> N
         browser.open(view.save(tmp_path / "layers.html").as_uri())
     browser.call("Emulation.setEmulatedMedia", page, media="print")
     style = "(part) => getComputedStyle(document.querySelector(part))"
-    hidden, heads = f"({style})('.al-over').display", f"({style})('.al-overview').overflowY"
-    assert browser.run(hidden, page) == "none"
+    heads = f"({style})('.al-overview').overflowY"
+    for hidden in (".al-over", ".al-tools", ".al-order .al-choice", ".al-readout"):
+        assert browser.run(f"({style})('{hidden}').display", page) == "none"
     assert browser.run(heads, page) == ("auto" if framed else "visible")  # in a frame, they have no room
     browser.call("Emulation.setEmulatedMedia", page, media="")
     browser.call("Emulation.clearDeviceMetricsOverride")
