@@ -55,7 +55,7 @@ def test_the_last_row_may_have_been_cut_off(logger: CSVLogger) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"a\n1\n1\n", "it has more than 5 bytes"),
+        (b"a\n1\n1\n", "it is larger than 5 bytes"),
         (b"a\n\xff\n", "'utf-8' codec can't decode"),
         (b"a\n" + b"1" * 200_000, "field larger than field limit"),
     ],

@@ -167,12 +167,12 @@ def test_no_more_is_read_than_allowed(
     if len(content) <= most:
         assert read_regular(path, most) == content
     else:
-        with pytest.raises(OSError, match=f"it has more than {most} bytes"):
+        with pytest.raises(OSError, match=f"it is larger than {most} bytes"):
             read_regular(path, most)
 
 
 def test_a_file_that_claims_to_be_empty_and_has_no_end(tmp_path: Path) -> None:
-    with Path("/dev/zero").open("rb") as endless, pytest.raises(OSError, match="it has more than 4 MiB"):
+    with Path("/dev/zero").open("rb") as endless, pytest.raises(OSError, match="it is larger than 4 MiB"):
         read_up_to(endless, 4 << 20, tmp_path)
     assert b"Name" in read_regular("/proc/self/status", 1 << 20)  # its size is given as 0
 
@@ -181,10 +181,10 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large"
     with path.open("wb") as file:
         os.truncate(file.fileno(), 1 << 40)  # takes no room on the disk
-    with pytest.raises(LabError, match=r"large: it has more than 1024 MiB"):
+    with pytest.raises(LabError, match=r"large: it is larger than 1024 MiB"):
         Text(file=str(path)).setup()
     shutil.move(path, tmp_path / "events.out.tfevents.1")
-    with pytest.raises(LabError, match=r"tfevents.1 cannot be read: it has more than 4096 MiB"):
+    with pytest.raises(LabError, match=r"tfevents.1 cannot be read: it is larger than 4096 MiB"):
         read_log(tmp_path)
 
 
@@ -247,7 +247,7 @@ def test_folders_that_may_not_be_searched(
         find_checkpoints(run)
     if closed == "run":
         assert read_log(event_folder(run)).curves == {}
-        with pytest.raises(LabError, match=r"no run has its config\.yaml"):
+        with pytest.raises(LabError, match=r"no runs found; the folder of a run has config\.yaml"):
             report_page._runs(run)
         with pytest.raises(LabError, match="that is not the folder of a run"):
             expand_resume([f"resume={run}"], tmp_path)

@@ -91,7 +91,7 @@ def test_deeply_nested_json_is_rejected(depth: int, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     for open_, close in (("[", "]"), ('{"a":', "}")):
         path.write_text(open_ * depth + "1" + close * depth)
-        with pytest.raises(LabError, match=r"^x.json cannot be read: more than 30 levels of options$"):
+        with pytest.raises(LabError, match=r"^x.json cannot be read: it has more than 30 levels of options$"):
             read_json(path)
     path.write_text("[" * 29 + "1" + "]" * 29)
     read_json(path)
@@ -102,5 +102,7 @@ def test_yaml_nested_as_deeply_as_allowed_can_be_a_configuration(tmp_path: Path)
     path.write_text("{a: " * 30 + "1" + "}" * 30)
     OmegaConf.to_container(OmegaConf.create(read_yaml(path)), resolve=True)
     path.write_text("{a: " * 31 + "1" + "}" * 31)
-    with pytest.raises(LabError, match=r"^config.yaml cannot be read: more than 30 levels of options$"):
+    with pytest.raises(
+        LabError, match=r"^config.yaml cannot be read: it has more than 30 levels of options$"
+    ):
         read_yaml(path)

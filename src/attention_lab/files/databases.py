@@ -15,12 +15,12 @@ from attention_lab.machine import physical_memory
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
-_LONGEST = 10_000  # most characters of the definition of a table; hundreds are usual
-_LARGEST = 10 * _LONGEST  # most bytes of it that are read; a damaged file may claim a gigabyte
+_LONGEST = 10_000  # characters of the definition of a table; hundreds are usual
+_LARGEST = 10 * _LONGEST  # bytes of it that are read; a damaged file may claim a gigabyte
 _MOST_STEPS = 100_000  # of SQLite, for reading the definitions; Optuna needs 1,000 and MLflow 3,000
 _TOKEN = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^]]*\]|/\*|--|\w+|\S""")
 _OPERATORS = {"like", "glob", "regexp", "match", "virtual", "/*", "--", "|", "'", '"', "`", "["}
-"""What no definition of Optuna or MLflow has: searching and joining texts, comments, unclosed quotes."""
+"""Found in no definition of Optuna or MLflow: searching and joining texts, comments, unclosed quotes."""
 _REFUSAL = re.compile(
     r"create trigger \w+ before \w+ on \w+ for each row when [\w .!=]+ "
     r"begin select raise \( abort , '[^']*' \) ; end"
@@ -31,9 +31,9 @@ _REFUSAL = re.compile(
 MOST_ROWS = 5_000_000
 """Maximum number of rows of a study's tables; a trial has some hundreds."""
 _ROW = 5_000  # bytes of memory that Optuna needs for each trial; in the file, a trial can take as few as 35
-_SHORT = 100  # bytes of a value that this includes
-_BYTE = 100  # bytes of memory for each further byte, which may be JSON: an empty list of it has 3
-_LONGEST_VALUE = 1 << 20  # most bytes of a value
+_SHORT = 100  # bytes of each value that `_ROW` includes
+_BYTE = 100  # bytes of memory for each further byte; in JSON, an empty list takes only 3
+_LONGEST_VALUE = 1 << 20  # bytes
 
 
 def check_study(file: Path, name: str) -> None:
@@ -60,7 +60,7 @@ def check_study(file: Path, name: str) -> None:
 
 
 def _size_query(database: sqlite3.Connection, table: str) -> str:
-    """The query for the number of rows of a table, and of the bytes by which its values are not short."""
+    """The query for the number of rows of a table, and of bytes in its values beyond the first `_SHORT`."""
     columns = [str(row[0]) for row in database.execute("SELECT name FROM pragma_table_info(?)", [table])]
     sizes = [f"coalesce(max(length(CAST({_quoted(one)} AS BLOB)) - {_SHORT}, 0), 0)" for one in columns]
     return f"SELECT count(*), total({' + '.join(sizes)}) FROM {_quoted(table)}"
@@ -120,7 +120,7 @@ def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Whether SQLite may write to a path: nothing is there, or a file without a second name elsewhere."""
+    """Whether SQLite may write to a path: nothing is there, or a regular file without further hard links."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -130,7 +130,7 @@ def _is_own_file(path: Path) -> bool:
 
 @contextmanager
 def _limited(database: sqlite3.Connection) -> Iterator[None]:
-    """Limit the time and memory of reading the definitions: those of a damaged file may have no end."""
+    """Limit the time and memory of reading the definitions: in a damaged file, they may never end."""
     largest = database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
     database.set_progress_handler(lambda: True, _MOST_STEPS)  # it stops SQLite after so many steps
     try:
@@ -143,8 +143,8 @@ def _limited(database: sqlite3.Connection) -> Iterator[None]:
 def _check_schema(database: sqlite3.Connection, name: str) -> None:
     """Reject anything that computes values: it could take any memory and time, or change other values.
 
-    MLflow has a generated column (AS), which is stored. One that is not is computed wherever it is mentioned:
-    if each of several mentions the one before it twice, a query takes twice the memory for each.
+    MLflow has a generated column (AS), which is stored. One that is not stored is computed wherever it is
+    mentioned: if each of several mentions the previous one twice, each doubles the memory of a query.
     """
     functions = {str(row[0]).lower() for row in database.execute("SELECT name FROM pragma_function_list")}
     for kind, title, sql in database.execute("SELECT type, name, CAST(sql AS TEXT) FROM sqlite_master"):

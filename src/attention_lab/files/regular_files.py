@@ -19,27 +19,27 @@ _CHUNK = 1 << 20
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether there is a regular file; False, where `Path.is_file` fails, if the path is too long for one."""
+    """Whether a path is a regular file; False, where `Path.is_file` raises, if the path is too long."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether there is a folder; False if the path is too long for one."""
+    """Whether a path is a folder; False if the path is too long."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether there is anything; False if the path is too long."""
+    """Whether a path exists; False if it is too long."""
     return os.path.exists(path)  # noqa: PTH110
 
 
 def is_named(path: str | Path) -> bool:
-    """Whether there is anything, even a link that leads nowhere; False if the path is too long."""
+    """Whether a path exists, even as a broken link; False if it is too long."""
     return os.path.lexists(path)
 
 
 def matches_in(folder: Path, pattern: str) -> list[Path]:
-    """The sorted paths in a folder whose names match; none if it cannot be read, where `Path.glob` fails."""
+    """The sorted paths in a folder whose names match; none, where `Path.glob` raises, if it is unreadable."""
     try:
         names = os.listdir(folder)  # noqa: PTH208  # only the names are needed
     except OSError:
@@ -104,7 +104,7 @@ def read_lines(path: str | Path, most: int, longest: int) -> Iterator[bytes]:
             if left < 0:  # some system files report size 0 but never end
                 raise _too_large(most, path)
             if len(line) > longest:
-                raise OSError(errno.EINVAL, f"a line has more than {longest} bytes", str(path))
+                raise OSError(errno.EINVAL, f"a line is longer than {longest} bytes", str(path))
             yield line.removesuffix(b"\n")
 
 
@@ -120,7 +120,7 @@ def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
 
 
 def not_a_file(mode: int) -> str:
-    """What something with this mode (`st_mode`), which is not a regular file, is instead."""
+    """Say what has this mode (`st_mode`) instead of a regular file."""
     return f"it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, not a regular file"
 
 
@@ -133,4 +133,4 @@ def _check(status: os.stat_result, path: str | Path, most: int | None) -> None:
 
 def _too_large(most: int, path: str | Path) -> OSError:
     size = f"{most >> 20} MiB" if most >> 20 else f"{most} bytes"
-    return OSError(errno.EINVAL, f"it has more than {size}", str(path))
+    return OSError(errno.EINVAL, f"it is larger than {size}", str(path))

@@ -22,7 +22,7 @@ def given_folders(config: DictConfig) -> list[Path]:
     given = config.run
     if given in (None, ""):  # "" is the working directory, or a variable that is not set
         raise LabError(
-            f"stage={config.stage} needs run=<folder>, that of a run or a sweep, as in run=logs/seq2seq/..., "
+            f"stage={config.stage} needs run=<folder of a run or a sweep>, such as run=logs/seq2seq/..., "
             "or several: 'run=[a,b]'"
         )
     listed = OmegaConf.to_container(given) if OmegaConf.is_config(given) else [given]

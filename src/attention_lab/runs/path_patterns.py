@@ -52,8 +52,8 @@ def _matches(pattern: str) -> Iterator[str]:
 def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, set[str]]]:
     """A folder and all folders up to `MOST_LEVELS` below it, sorted, each with the names of the files in it.
 
-    Links to folders are not followed. Folders from others may be nested deeply: to open one takes time for
-    each folder that it is in, and a pattern matches all of them, below each of which is looked again.
+    Links to folders are not followed. Folders from others may be nested deeply: opening one takes time
+    proportional to its depth, and a pattern that matches all of them is searched again below each.
     """
     pending = [(folder, 0)]
     while pending:

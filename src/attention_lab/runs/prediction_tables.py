@@ -13,10 +13,10 @@ from attention_lab.text_tables import unescape
 MOST_ROWS = 1_000_000
 """Maximum number of rows of a table."""
 SHOWN = 20
-"""Largest number of confusions, and of outputs, that are shown."""
-_MOST = 1 << 28  # most bytes of a table
-_LONGEST = 1 << 24  # most bytes of a row
-_LONGEST_CELL = 400  # most characters of a cell that is shown
+"""Maximum number of confusions, and of outputs, that are shown."""
+_MOST = 1 << 28  # bytes of a table
+_LONGEST = 1 << 24  # bytes of a row
+_LONGEST_CELL = 400  # characters of a cell, as shown
 
 
 def read_rows(path: Path, header: Sequence[str]) -> Iterator[list[str]]:
@@ -64,5 +64,5 @@ def _symbols(reference: str) -> int:
 
 
 def _shown(row: list[str]) -> list[str]:
-    """As much of a row as is shown; an escape has two characters."""
+    """The cells of a row, shortened to be shown; an escape takes two characters."""
     return [unescape(cell[: 2 * _LONGEST_CELL])[:_LONGEST_CELL] for cell in row]

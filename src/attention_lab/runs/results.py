@@ -56,7 +56,7 @@ COUNTS = ("parameters", "fit/steps")
 _LONGEST_CELL = 200
 """Maximum number of characters in a cell of the task's tables."""
 _UNLIMITED = 10_000
-"""Columns of a console on which no table of such cells is cut."""
+"""Width of a console on which no table of such cells is cut off."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -73,7 +73,7 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 def write_training_options(folder: Path, config: Mapping[str, Any]) -> None:
     """Write `training.yaml` for a test with this configuration, if the run that it tests is found.
 
-    To compare tests later, their own folders are then enough.
+    Tests can then be compared from their own folders alone.
     """
     run = run_of_test(config)
     try:

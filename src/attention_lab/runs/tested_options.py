@@ -20,13 +20,13 @@ from attention_lab.untrusted.plain_files import read_yaml
 OF_TRAINING = (*OPTIMIZATION, "callbacks", "monitor", "trainer")
 """The parts that a test does not use, except for `USED`."""
 _GROUPS = (*TRAINED, *OPTIMIZATION, "callbacks")
-"""The groups whose choice for a test is that of the run that trained its checkpoint."""
+"""The groups whose choices a test takes from the run that trained its checkpoint."""
 USED = ("trainer.precision", "trainer.limit_test_batches")
 """The options within `OF_TRAINING` that a test uses."""
 CHOICES = "choices"
 """The part of `training.yaml` with the choices from the groups of `conf/`."""
 _LISTED = 60
-"""Most characters of the names of checkpoints that are listed."""
+"""Maximum length of a list of checkpoints; a longer one is replaced by a hash."""
 
 
 def is_test(config: Mapping[str, Any]) -> bool:

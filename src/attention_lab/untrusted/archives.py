@@ -83,7 +83,7 @@ def check_archive(file: BinaryIO) -> int:
     size = os.fstat(file.fileno()).st_size
     memory = physical_memory()
     if size > memory:
-        raise LabError(f"it has {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
+        raise LabError(f"it takes {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
     _check_ends(file.seek(0, os.SEEK_END), file.fileno())
     with zipfile.ZipFile(file) as archive:
         return _check_parts(archive, size)
@@ -138,9 +138,9 @@ def check_values(archive: zipfile.ZipFile) -> int:
 
 
 def _is_plain_extra(extra: bytes) -> bool:
-    """Whether the extra field of a part is empty, or has nothing but its sizes and position in 8 bytes, once.
+    """Whether the extra field of a part is empty, or holds only its sizes and position in 8 bytes, once.
 
-    From other fields, or if these numbers are repeated, `zipfile` and PyTorch take different names and sizes.
+    With other fields, or repeated numbers, `zipfile` and PyTorch would read different names and sizes.
     """
     return not extra or (
         len(extra) >= _FIELD.size and _FIELD.unpack_from(extra) == (1, len(extra) - _FIELD.size)
@@ -177,7 +177,7 @@ def _is_plain(content: object, most: int) -> bool:
 
 
 def _has_plain_attributes(values: dict[Any, Any]) -> bool:
-    """Whether a dictionary has no attributes but the versions of modules; others could replace methods.
+    """Whether a dictionary has no attributes except module versions; others could replace methods.
 
     Metadata other than versions would be options of `load_state_dict`.
     """

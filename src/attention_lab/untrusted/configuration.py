@@ -44,7 +44,7 @@ MOVED = {
 }
 """Names of classes in older checkpoints and configurations, and their current names."""
 LONGEST_TARGET = 200
-"""Most characters of the name of a class; importing one of thousands of parts fails."""
+"""Maximum length of the name of a class; importing a name of thousands of parts fails."""
 Known = Callable[[str], bool]
 
 
@@ -193,7 +193,7 @@ def _is_allowed(target: object, allow: Sequence[str]) -> bool:
 
 
 def _may_hold(holder: str, target: str, allow: Sequence[str]) -> bool:
-    """Whether an object may be an option of another, which takes its memory and effects before it is used.
+    """Whether an object may be an option of another: building it takes memory and has effects before its use.
 
     No class of this package or of a library has such options in `conf/`; classes that the user allows may.
     """

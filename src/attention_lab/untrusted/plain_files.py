@@ -107,7 +107,7 @@ def _check_events(text: str, name: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MOST_LEVELS:
-            raise LabError(f"{name} cannot be read: more than {MOST_LEVELS} levels of options")
+            raise LabError(f"{name} cannot be read: it has more than {MOST_LEVELS} levels of options")
         if isinstance(event, yaml.AliasEvent):
             raise LabError(f"{name} cannot be read: it has references (*{event.anchor[:40]})")
         if getattr(event, "tag", None) not in (None, "!"):
@@ -117,7 +117,7 @@ def _check_events(text: str, name: str) -> None:
 
 
 def levels(value: Any) -> Iterator[list[Any]]:
-    """Yield a value, then the values in it, then those in these, and so on; only of dicts and lists."""
+    """Yield a value, then the values in it, then the values in those, and so on, through dicts and lists."""
     level = [value]
     while level:
         yield level
@@ -128,11 +128,11 @@ def levels(value: Any) -> Iterator[list[Any]]:
 def _check_depth(value: Any) -> None:
     """Raise ValueError if lists and groups are nested more deeply than recursive functions can follow."""
     if any(depth == MOST_LEVELS for depth, _ in enumerate(levels(value))):
-        raise ValueError(f"more than {MOST_LEVELS} levels of options")
+        raise ValueError(f"it has more than {MOST_LEVELS} levels of options")
 
 
 def _check_keys(root: yaml.Node | None) -> None:
-    """Reject keys with which a mapping would take quadratic time to build: see `LARGEST_KEY`, and merges."""
+    """Reject merges, and keys that would make a mapping take quadratic time to build: see `LARGEST_KEY`."""
     pending = [root]
     while pending:
         node = pending.pop()

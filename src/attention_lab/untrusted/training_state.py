@@ -145,7 +145,7 @@ def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value can be that of a metric, which may be infinite or missing."""
+    """Whether a value can be the value of a metric, which may be infinite or missing."""
     return value is None or type(value) in (int, float) or _is_scalar(value)
 
 
@@ -188,7 +188,7 @@ def interrupted_epoch_state(state: Any) -> dict[str, Any]:
         or not all(type(one) in (int, float) for one in shown.values())
         or not isinstance(state["processes"], list)
     ):
-        raise ValueError("the state of the interrupted epoch is not one that a training run saves")
+        raise ValueError("the state of the interrupted epoch is not in the form that training saves")
     return {**state, "logs": logs, "metrics": metrics, "shown": shown}
 
 
