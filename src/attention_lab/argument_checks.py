@@ -22,23 +22,23 @@ _TYPES: Mapping[Any, Sequence[str]] = {
     **dict.fromkeys(_LISTS, ("a list",)),
     **dict.fromkeys((dict, Mapping), ("a mapping",)),
 }
-"""What an error calls the types of plain values."""
+"""The names of plain types in error messages."""
 
 
 def check_number(
     name: str, number: object, *, least: int | None = None, above: int | None = None, whole: bool = False
 ) -> None:
-    """Raise LabError if an argument is not a number, or not in range; NaN is neither.
+    """Raise LabError if an argument is not a number or is out of range; NaN is rejected, too.
 
     Args:
-        name: what the message calls it.
+        name: the name of the argument in the message.
         number: the argument.
         least: the smallest number allowed.
         above: the number must be larger than this.
         whole: it must be a whole number.
     """
     if isinstance(number, bool) or not isinstance(number, Integral if whole else Real):
-        given = kind_of(number) if getattr(number, "ndim", 0) else repr(number)  # not all of an array
+        given = kind_of(number) if getattr(number, "ndim", 0) else repr(number)  # an array is too long
         raise LabError(f"{name} must be a {'whole ' * whole}number, not {given}")
     value = float(number)
     if math.isnan(value) and least is above is None:
@@ -59,7 +59,7 @@ def check_heads(**numbers: int | None) -> None:
     """Raise LabError unless every number is at least 1 and a multiple of the next.
 
     Args:
-        numbers: by their names, the size of the model, the heads, and those of keys and values, or None.
+        numbers: by name, the size of the model, its heads and its key-value heads; None if not set.
     """
     given = [(name, number) for name, number in numbers.items() if number is not None]
     for name, number in given:
@@ -70,7 +70,7 @@ def check_heads(**numbers: int | None) -> None:
 
 
 def kind_of(argument: object) -> str:
-    """What an argument is, for an error: `the class Additive`, `a Tensor` or `an int`."""
+    """Describe an argument in an error message: `the class Additive`, `a Tensor` or `an int`."""
     if isinstance(argument, type):
         return f"the class {argument.__name__}"
     kind = type(argument).__name__
@@ -83,10 +83,10 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def allowed_types(value: object, annotation: Any) -> str:
-    """What an annotation allows, in words, if a plain value does not fit it; empty if it fits.
+    """Say in words what an annotation allows if a plain value does not fit it; empty if it fits.
 
-    Among plain types, another one allows only an object, given as a mapping with its class as `_target_`;
-    without a plain type, or with only None, any value fits.
+    In a union with plain types, any other type stands for an object, given as a mapping with its class as
+    `_target_`. If there are no plain types, or only None, any value fits.
     """
     words = "" if any(_fits(value, kind) for kind in alternatives(annotation)) else _in_words(annotation)
     return "" if words == "null" else words
@@ -105,12 +105,12 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def _elements(kind: Any) -> Any:
-    """The annotation of a list's elements; of a tuple's, the union of all."""
+    """The annotation of a list's elements; for a tuple, the union of its annotations."""
     return Union[tuple(one for one in get_args(kind) if one is not Ellipsis) or Any]  # noqa: UP007
 
 
 def _in_words(annotation: Any, plural: bool = False) -> str:
-    """The plain values that an annotation allows; empty if it has no plain types."""
+    """The plain types that an annotation allows, in words; empty if it has none."""
     kinds, words = alternatives(annotation), list[str]()
     for kind in kinds:
         origin = get_origin(kind) or kind
@@ -127,10 +127,10 @@ def _in_words(annotation: Any, plural: bool = False) -> str:
 def option_types(made: Any) -> dict[str, Any]:
     """The annotations of the options of a class or function, including those it passes on to base classes.
 
-    An option without annotation has `Parameter.empty`, which any value fits.
+    An option without an annotation has `Parameter.empty`, which any value fits.
 
     Raises:
-        ValueError: it has no signature, as some classes that are written in C.
+        ValueError: it has no signature, like some classes written in C.
     """
     methods = [vars(kind).get("__init__") for kind in made.__mro__] if isinstance(made, type) else []
     inits = list(filter(inspect.isfunction, methods))
@@ -150,7 +150,7 @@ def option_types(made: Any) -> dict[str, Any]:
 
 
 def wrong_types(made: Any, options: Mapping[str, Any]) -> dict[str, str]:
-    """What each option whose value has the wrong type must be, in words, by its name.
+    """For each option whose value has the wrong type, say in words what it must be.
 
     Args:
         made: the class or function that takes the options.

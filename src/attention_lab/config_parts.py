@@ -41,7 +41,7 @@ _UNLISTED: Mapping[object, Mapping[str, Any]] = {
     "attention_lab.tasks.NodeClassification": {"label_smoothing": 0.0},
     "attention_lab.tasks.schedules.cosine": {"final": 0.01},
 }
-"""Options that the configurations of older runs may not list, and what they are there, by the class."""
+"""By class: options that the configurations of older runs may lack, and the values that those runs used."""
 HPARAMS = (SEED, *TRAINED, "task", *OPTIMIZATION, "trainer")
 """The parts shown in the HPARAMS tab."""
 HPARAMS_HIDDEN = tuple(f"{part}.{key}" for part, key in KIND_OF_DATA.items())
@@ -53,8 +53,8 @@ COMPARED = (*SETTING, "callbacks")
 GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 """The groups of `conf/` from which every run has exactly one choice."""
 MOST_LEVELS = 30
-"""Most levels of nested options, on the command line or in a file. OmegaConf fails with 80; with a few
-thousand, the parser of YAML, written in C, crashes the program."""
+"""Maximum depth of nested options, on the command line or in a file. OmegaConf fails at a depth of 80; at a
+few thousand, the YAML parser, which is written in C, crashes the program."""
 
 
 def affects_results(key: str) -> bool:
@@ -64,7 +64,7 @@ def affects_results(key: str) -> bool:
 
 
 def completed(part: Any) -> Any:
-    """A part of the configuration of a run, with the options that it does not list because it is older."""
+    """A part of a run's configuration, with the options added that it lacks because the run is older."""
     if not isinstance(part, Mapping) or not isinstance(part.get("_target_"), str):
         return part
     return {**_UNLISTED.get(part["_target_"], {}), **part}

@@ -10,10 +10,10 @@ _IN_WORDS = (
 """Format characters of ordinary text: joiners inside words, and the signs that Arabic, Syriac and Kaithi
 write around or below numbers."""
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Control characters but the tab, separators of lines, lone surrogates, and the characters that change the
+"""Control characters except the tab, line separators, lone surrogates, and the characters that change the
 direction, and so the order, of the text that follows."""
 LONGEST_MESSAGE = 4000
-"""The most characters of a line on the console; names in it may be as long as a path."""
+"""Maximum number of characters of a line on the console; it may contain names as long as a path."""
 
 
 def printable(text: str, most: int = 300) -> str:
@@ -63,7 +63,7 @@ def console_line(text: object) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things in words.
+    """A number and its noun, in the singular or plural.
 
     >>> [counted(count, "tab") for count in (0, 1, 2)]
     ['no tabs', '1 tab', '2 tabs']

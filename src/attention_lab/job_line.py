@@ -13,8 +13,8 @@ _TO_END = "\x1b[K"
 class JobLine:
     """A line of standard output that is unfinished while a job runs.
 
-    On a terminal, progress stands after the job's settings until the result takes its place; elsewhere the
-    line has none. Of jobs that run at the same time, each line is printed as a whole, when the job ends.
+    On a terminal, progress stands after the job's settings until the result takes its place; elsewhere no
+    progress is shown. If jobs run at the same time, each line is printed as a whole when its job ends.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class JobLine:
             print(self._settings, end="", flush=True)
 
     def show(self, *progress: str) -> None:
-        """Print progress in place of the last one: as many of its parts as there is room for."""
+        """Replace the progress on the line: print as many of these parts as there is room for."""
         if not self._shows_progress:
             return
         line, width = self._settings, console_width()
@@ -44,7 +44,7 @@ class JobLine:
             if cell_len(line + part) >= width:
                 break
             line += f"{part}  "
-        print(f"\r{line.rstrip()}{_TO_END}", end="", flush=True)  # spaces might begin a new line
+        print(f"\r{line.rstrip()}{_TO_END}", end="", flush=True)  # trailing spaces might wrap
 
     def end(self, result: str) -> None:
         """Print the result in place of the progress, and finish the line."""
@@ -61,4 +61,4 @@ def jobs_run_in_turn(launcher: str) -> bool:
 
 
 JOB_LINE = JobLine()
-"""The one of this process."""
+"""The job line of this process."""

@@ -13,7 +13,7 @@ _OPTIONAL = frozenset(
         *("pycocotools", "pystoi", "pyTDC", "scienceplots", "torch_fidelity"),
     }
 )
-"""What torchmetrics imports if it is installed: slow packages, and those that may need them."""
+"""Packages that torchmetrics imports if they are installed: slow ones, and those that may need them."""
 _LIGHTNING = frozenset({"pytorch_lightning", "lightning_fabric", "torchmetrics"})
 _NEEDING_NONE = frozenset({"attention_lab", "hydra", "hydra_plugins", "optuna", "pytorch_lightning", "torch"})
 _EVERYTHING = DistributionFinder.Context()
@@ -38,12 +38,12 @@ def import_lightning() -> None:
     except ModuleNotFoundError:  # it, or a package that it imports, needs one of them after all
         for name in sys.modules.keys() - before:
             if name.partition(".")[0] in _LIGHTNING:
-                del sys.modules[name]  # part of a package, which would stay without the others
+                del sys.modules[name]  # so that no package stays half imported
         import pytorch_lightning  # noqa: F401
 
 
 def names_other_packages(config: Any) -> bool:
-    """Whether a configuration names a class of a user's own package, which may use any metric."""
+    """Whether a configuration names a class from a user's own package, which may use any metric."""
     if isinstance(config, dict):
         target = config.get("_target_")
         foreign = isinstance(target, str) and target.partition(".")[0] not in _NEEDING_NONE

@@ -7,7 +7,7 @@ from attention_lab.errors import LabError
 
 
 def check_system() -> None:
-    """Raise LabError on Windows, whose signals, file locks and ways of opening files are others."""
+    """Raise LabError on Windows, where signals, file locks and opening files work differently."""
     if sys.platform == "win32":
         raise LabError("Windows is not supported: run attention-lab in WSL, the Windows Subsystem for Linux")
 

@@ -22,14 +22,14 @@ _BEGINS = "=+-@|\N{MINUS SIGN}"
 _SEPARATES = ",;|\t\r\n"
 """Where a spreadsheet may split a line, whatever the file's separator is."""
 _ADDRESS = re.compile(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)")
-"""Places in addresses, which many readers of Markdown turn into links."""
+"""Positions in URLs at which a backslash keeps Markdown viewers from turning them into links."""
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
 """Blank letters and symbols, and the replacement for characters that are not shown."""
 _QUOTES = "\"'`"
 
 
 def number(value: float) -> str:
-    """A number with four significant digits, or all digits before the decimal point if they are more.
+    """A number with four significant digits, or all digits before the decimal point if there are more.
 
     A number just below 1, such as an accuracy, has up to six, so that it does not look like 1.
     """
@@ -41,7 +41,7 @@ def number(value: float) -> str:
 
 
 def numbers_like(value: float, *others: float) -> list[str]:
-    """Other numbers, such as an interval or a standard deviation, with the decimals `number` gives value."""
+    """Other numbers, such as an interval or a deviation, with as many decimals as `number` gives `value`."""
     shown = number(value)
     if "e" in shown:
         return [number(one) for one in others]
@@ -52,7 +52,7 @@ def numbers_like(value: float, *others: float) -> list[str]:
 
 
 def interval_like(value: float, *ends: float) -> list[str]:
-    """The ends of a value's interval with its decimals, or up to three more if one would look like it."""
+    """The ends of a value's interval, with its decimals, or up to three more if an end would look like it."""
     shown = numbers_like(value, *ends)
     decimals = len(shown[0].partition(".")[2])
     if "e" in number(value) or not decimals:
@@ -153,7 +153,7 @@ def safe_cell(value: Any) -> Any:
     """Put an apostrophe wherever a spreadsheet would begin to read a formula in a text.
 
     A formula may begin at the start of the text and after every separator in it, with a character such as
-    `=`, or one that becomes such a character in Unicode's form NFKC. Spaces, quotes and invisible
+    `=`, or one that NFKC normalization turns into such a character. Spaces, quotes and invisible
     characters before it do not count. A plain number, such as -0.5, and a value of any other type stay
     unchanged.
     """

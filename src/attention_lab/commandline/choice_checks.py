@@ -35,9 +35,9 @@ REQUIRED_EXTRAS = {
 }
 """The package that a choice needs, and the extra that installs it."""
 DATA_FILES = (".csv", ".tsv", ".ts", ".txt", ".gz")
-"""How the names of data files end."""
+"""The extensions of data files."""
 WITH_CLASSES = ("model", "data", "optimizer", *MECHANISM)
-"""Groups whose choices each have a class, `_target_`."""
+"""Groups in which every choice has a class, `_target_`."""
 
 
 def check_choices(arguments: Sequence[str], conf: Path) -> None:
@@ -85,7 +85,7 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
 
 
 def _check_run_folder(argument: str) -> None:
-    """Raise LabError if the folder of a run or sweep is null, a list, or in a variable that is not set."""
+    """Raise LabError if the folder of a run or sweep is null, a list, or has a variable that is not set."""
     _, key, value = split_override(argument)
     folders = ("hydra.run.dir", "hydra.sweep.dir")
     if key in folders and (value == "null" or value.startswith(("[", "{"))):
@@ -98,7 +98,7 @@ def _check_run_folder(argument: str) -> None:
 
 
 def _check_hydras_choice(argument: str) -> None:
-    """Raise LabError for a choice from one of Hydra's groups that has another name here, or is no name."""
+    """Raise LabError for a choice from one of Hydra's groups that has another name, or is not a name."""
     if not argument.startswith("hydra/"):
         return
     override = parse_override(argument)
@@ -110,7 +110,7 @@ def _check_hydras_choice(argument: str) -> None:
 
 
 def _check_name_left_out(argument: str, folders: Sequence[Path]) -> None:
-    """Raise LabError if the choice of a group that is left out, as in `~debug=NAME`, is not a name."""
+    """Raise LabError if a group is left out by a choice, as in `~debug=NAME`, that is not a name."""
     if not argument.startswith("~"):
         return
     override = parse_override(argument)
@@ -120,7 +120,7 @@ def _check_name_left_out(argument: str, folders: Sequence[Path]) -> None:
 
 
 def _check_verbosity(argument: str) -> None:
-    """Raise LabError if the loggers that tell details are not names."""
+    """Raise LabError unless `hydra.verbose` is true, false, or the names of loggers."""
     override = parse_override(argument)
     if override.key_or_group != "hydra.verbose" or override.is_delete():
         return

@@ -32,12 +32,12 @@ STAGES_OF_OPTION = {
 
 
 def check_stage(config: DictConfig) -> None:
-    """Check that the stage reads the options that were given.
+    """Check that the stage reads all options that were given.
 
     Raises:
         LabError: it would ignore one of them.
     """
-    if config.resume is not None:  # its options are those of the run
+    if config.resume is not None:  # the options come from the run
         return
     for option in option_names(as_typed(HydraConfig.get().overrides.task)):
         stages = STAGES_OF_OPTION.get(option)

@@ -53,7 +53,7 @@ class LogFile(logging.FileHandler):
     """The file of the log. If it cannot be written, whatever writes the run's results reports why, once."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the name is logging's
-        """Print the traceback of an error in a message, but not of one in writing it."""
+        """Print the traceback of an error in formatting a message, but not in writing it."""
         if not isinstance(sys.exception(), OSError):
             super().handleError(record)
 

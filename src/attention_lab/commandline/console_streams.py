@@ -18,7 +18,7 @@ from attention_lab.machine import check_system
 _STANDARD = (0, 1, 2)
 HYDRA_HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
 """The line that Hydra prints below the traceback of an error in the user's own class."""
-_LONGEST_LINE = 1000  # most bytes of an unfinished line that are remembered
+_LONGEST_LINE = 1000  # bytes of an unfinished line that are kept
 
 
 def prepare() -> None:
@@ -124,7 +124,7 @@ class Output(io.FileIO):
             self._discard_output()
             return len(data)
         except OSError as error:
-            self._discard_output()  # or it would fail again when Python exits
+            self._discard_output()  # otherwise it would fail again when Python exits
             raise OSError(error.errno, error.strerror, self.name) from None
 
     def _discard_output(self) -> None:

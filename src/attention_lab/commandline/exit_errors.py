@@ -20,7 +20,7 @@ from attention_lab.files.writing import failed_write
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """End the program with the message of a LabError, or of an error of Hydra; a context or a decorator.
+    """End the program with the message of a LabError or a Hydra error; a context manager or decorator.
 
     Hydra would print a traceback or several lines, or only a warning for an exception in a callback.
     """

@@ -65,9 +65,9 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
 
 @cache
 def _accept_help_of_hydra() -> None:
-    """Let a help text be an object, as one of Hydra 1.3 is (hydra#3121).
+    """Let argparse accept a help text that is not a string, as Hydra 1.3 has one (hydra#3121).
 
-    From Python 3.14 on, argparse rejects it before a command line is read.
+    From Python 3.14 on, argparse rejects it before it reads a command line.
     """
     check = getattr(ArgumentParser, "_check_help", None)
     if check is None:

@@ -49,7 +49,7 @@ RARE = {
 
 
 def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
-    """Reject unknown options, values whose type is not the default's, and removing what runs need.
+    """Reject unknown options, values of another type than the default, and removing what runs need.
 
     The defaults come from the configuration in `root`, composed with the choices in the arguments; `more` are
     folders with further choices.
@@ -68,7 +68,7 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     known = _composed(chosen, folders) if options or rare else None
     if known is None:
         return
-    for one in rare:  # only now: composing says so if there is no such group here
+    for one in rare:  # only now, as composing reports groups that do not exist here
         _check_deletion(one, folders)
     for one in options:
         if one.package is None:
@@ -162,7 +162,7 @@ def _check_deletion(one: Override, folders: Sequence[Path]) -> None:
 
 
 def _unknown(one: Override, known: Defaults, others: Sequence[Override]) -> str:
-    """An option that does not exist, after a `+` its top-level part; empty if another adds or uses it."""
+    """The option if it does not exist (after `+`: its top-level part); empty if `others` add or use it."""
     key, top = one.key_or_group, part_of(one.key_or_group)
     if any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others):
         return ""
@@ -197,7 +197,7 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
 
 
 def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
-    """Which choices have an option, or the one meant by another name; empty if that is no help."""
+    """Say which choices have an unknown option, or the option it probably means; empty if none has it."""
     meant = OPTIONS.get(key, key)
     group, _, option = meant.partition(".")
     taken = meant == key and any(other.key_or_group == group for other in chosen)
@@ -222,7 +222,7 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
 
 
 def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
-    """The options that an unknown one resembles; if there are none, how to add it and those of its part."""
+    """Options similar to an unknown one; if there are none, how to add it, and the options of its part."""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:

@@ -42,7 +42,7 @@ MAXIMUMS = {
 }
 """Largest values of options; larger ones would take hours, or more resources than a machine has."""
 MOST_DEVICES = 1024
-"""Most processes on one machine."""
+"""Maximum number of processes on one machine."""
 FRACTIONS = (
     "schedule.warmup",
     "schedule.final",
@@ -54,7 +54,7 @@ FRACTIONS = (
 POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
 """Options of training that must be above 0."""
 TIMES = ("trainer.val_check_interval",)
-"""Numbers that may also be a time, as text."""
+"""Options that are a number, or a time as text."""
 TESTED = "trainer.limit_test_batches"
 """The option that says how much is tested, after training or in `stage=test`."""
 CHOICES = {
@@ -202,6 +202,6 @@ def _number(config: DictConfig, key: str) -> float | None:
     if isinstance(value, str) and key not in TIMES:
         decoded = f'{key}="${{oc.decode:${{oc.env:NAME}}}}"'
         raise LabError(
-            f"{key}: {value[:40]!r} is text, not a number; for a variable of the environment, write {decoded}"
+            f"{key}: {value[:40]!r} is text, not a number; for an environment variable, write {decoded}"
         )
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

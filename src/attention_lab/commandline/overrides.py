@@ -54,7 +54,7 @@ def option_names(texts: Iterable[str]) -> list[str]:
 
 
 def as_typed(texts: Any) -> list[str]:
-    """The overrides in a list of OmegaConf, as they were typed: with interpolations, which may be unknown."""
+    """The overrides in an OmegaConf list as they were typed; interpolations stay unresolved."""
     typed: Any = OmegaConf.to_container(texts, resolve=False)
     return typed  # type: ignore[no-any-return]
 
