@@ -108,7 +108,7 @@ def _check_refused(done, *parts: str) -> None:
             [*TOY, "+model.input_feding=true"],
             ["not an option of Seq2Seq", "did you mean model.input_feeding?"],
         ),
-        ([*TOY, "+scoring.heads=3"], ["scoring.heads=3 has no effect: the program passes it; leave it out"]),
+        ([*TOY, "+scoring.heads=3"], ["scoring.heads=3 has no effect, as the program sets it: leave it out"]),
         ([*TOY, "pooling._target_=attention_lab.attention.Softmax"], ["Softmax is not in attention_lab."]),
         ([*TOY, "task.text_metrics=null"], ["task.text_metrics=null must be true or false"]),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),

@@ -26,7 +26,7 @@ def test_a_part_of_ones_own_is_made_later(part: str) -> None:
         "schedule": {"_target_": "attention_lab.schedules.constant", "_partial_": True},
     }
     del config[part]["_partial_"]
-    with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true beside it, in its file"):
+    with pytest.raises(LabError, match=rf"^{part}._target_=\S+ needs _partial_: true next to it in its file"):
         make_task(config, sizes=None, codec=None, trainable=True)  # type: ignore[arg-type]
 
 

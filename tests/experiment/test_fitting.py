@@ -85,7 +85,7 @@ def test_several_processes_need_something_to_train() -> None:
 
     check(1, nn.Identity())
     check(2, nn.Linear(1, 1))
-    told = r"^Identity has no parameters to train, but several processes: set trainer\.devices=1$"
+    told = r"^Identity has no parameters to train in several processes: set trainer\.devices=1$"
     with pytest.raises(LabError, match=told):
         check(2, nn.Identity())
     with pytest.raises(LabError, match="Linear has no parameters to train"):

@@ -50,7 +50,7 @@ def test_a_class_that_cannot_be_found_is_left_to_what_builds_it(target: str) -> 
             (
                 part,
                 {"_target_": target, option: 3},
-                f"{part}.{option}=3 has no effect: the program passes it; leave it out",
+                f"{part}.{option}=3 has no effect, as the program sets it: leave it out",
             )
             for part, target, option in (
                 ("scoring", "my_package.Score", "query_size"),

@@ -65,8 +65,8 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
         node = config[part]
         if node and node.get("_partial_") is not True:
             raise LabError(
-                f"{part}._target_={node.get('_target_')} needs _partial_: true beside it, in its file: "
-                "the program passes it more arguments later"
+                f"{part}._target_={node.get('_target_')} needs _partial_: true next to it in its file, "
+                "because the program passes it more arguments later"
             )
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     made = bind(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)

@@ -75,7 +75,7 @@ def find_starting_point(plain: Config, folder: Path) -> Start:
 
 
 def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
-    """The metrics of the run in the folder if `resume=auto` finds it finished; outside a sweep, it says so.
+    """The metrics of the run in the folder if `resume=auto` finds it finished; prints so outside a sweep.
 
     Raises:
         LabError: the run in the folder has other options, or `resume` has another value.
@@ -135,7 +135,7 @@ def check_parameters(trainer: pl.Trainer, task: Task) -> None:
         )
     if trainer.world_size > 1 and not any(one.requires_grad for one in task.parameters()):
         name = type(task.model).__name__
-        raise LabError(f"{name} has no parameters to train, but several processes: set trainer.devices=1")
+        raise LabError(f"{name} has no parameters to train in several processes: set trainer.devices=1")
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:

@@ -43,7 +43,7 @@ def check_part_options(config: Mapping[str, Any]) -> None:
     for part, option in replaced:
         if (value := lookup(config, part, option)) is not None:
             given = f"{part}.{option}={as_text(value)}"
-            raise LabError(f"{given} has no effect: the program passes it; leave it out")
+            raise LabError(f"{given} has no effect, as the program sets it: leave it out")
 
 
 def check_option_types(config: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ def check_option_types(config: Mapping[str, Any]) -> None:
     A class that cannot be found is left to the code that builds the part.
 
     Raises:
-        LabError: an option has another type: its class would take any value for true, or fail later.
+        LabError: an option has the wrong type; its class would treat any value as true, or fail later.
     """
     for part, target in targets_of(config).items():
         with suppress(ImportError, *BUILD_ERRORS):
@@ -61,7 +61,7 @@ def check_option_types(config: Mapping[str, Any]) -> None:
 
 
 def check_typed_option(part: str, option: str, target: str) -> None:
-    """Raise LabError if an option on the command line is not one of the class of a part.
+    """Raise LabError if an option on the command line is not an option of a part's class.
 
     A class that cannot be found is left to the code that builds the part.
     """
@@ -83,7 +83,7 @@ def targets_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def wrong_options(part: str, config: Mapping[str, Any], target: str) -> list[str]:
-    """What each option of a wrong type must be, as its class is annotated."""
+    """A message for each option whose value does not fit its annotation."""
     options = lookup(config, *part.split("."))
     wrong = wrong_types(get_object(target), options)
     return [f"{part}.{name}={as_text(options[name])} must be {allowed}" for name, allowed in wrong.items()]

@@ -23,7 +23,7 @@ def missing_target(error: BaseException) -> str | None:
 
 
 def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
-    """An object made from a configuration. Raises LabError if it is of another class, as it would fail later.
+    """An object made from a configuration. Raises LabError for the wrong class, which would fail later.
 
     Args:
         path: the option that names its class.
@@ -37,7 +37,7 @@ def checked_kind(path: str, made: object, kind: type[T], name: str) -> T:
 
 
 def make_checked(path: str, make: partial[Any], kind: type[T], name: str) -> T:
-    """Make an object; see `checked_kind`. A class of another kind, with other arguments, is not called."""
+    """Make an object; see `checked_kind`. A class of another kind is not called."""
     if isinstance(make.func, type) and not issubclass(make.func, kind):
         raise _another_kind(path, make.func, name)
     try:

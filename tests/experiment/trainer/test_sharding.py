@@ -112,7 +112,8 @@ def test_each_device_keeps_half_during_training(tmp_path: Path) -> None:
         (
             {},
             {"strategy": "fsdp_cpu_offload"},
-            "trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp",
+            "trainer.strategy=fsdp_cpu_offload never has the whole model on one device, which heatmaps need: "
+            "choose trainer=fsdp",
         ),
         (
             {},

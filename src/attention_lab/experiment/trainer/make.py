@@ -91,7 +91,10 @@ def _check_strategy(strategy: str) -> None:
         )
     if strategy == "fsdp_cpu_offload":
         # Attention is observed outside training steps, where no device would have the whole model.
-        raise LabError("trainer.strategy=fsdp_cpu_offload keeps no whole model: choose trainer=fsdp")
+        raise LabError(
+            "trainer.strategy=fsdp_cpu_offload never has the whole model on one device, which heatmaps "
+            "need: choose trainer=fsdp"
+        )
 
 
 def _use_gradient_views() -> None:
@@ -102,9 +105,9 @@ def _use_gradient_views() -> None:
 
 
 def _use_kernels_for_any_shape() -> None:
-    """Take cuDNN's attention in half precision from the front of PyTorch's order, unless the user has set it.
+    """Try other kernels before cuDNN's half-precision attention, unless the user has set PyTorch's variable.
 
-    PyTorch prefers it on Hopper and Blackwell GPUs, but it is prepared anew for every shape, which takes up
+    PyTorch prefers cuDNN on Hopper and Blackwell GPUs, but it prepares a plan for every shape, which takes up
     to a second; batches and steps of decoding have hundreds of shapes. PyTorch reads the variable once.
     """
     os.environ.setdefault("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
@@ -113,7 +116,7 @@ def _use_kernels_for_any_shape() -> None:
 def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
     """Raise LabError if the optimiser and the trainer do not work together."""
     if trainer.world_size > 1 and optimizer.get("_target_", "").endswith("LBFGS"):
-        raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
+        raise LabError("optimizer=lbfgs needs a single process: choose optimizer=adam, or trainer.devices=1")
     if optimizer.get("fused") and trainer.gradient_clip_val and trainer.precision == "16-mixed":
         raise LabError(
             "trainer.precision=16-mixed scales gradients, which a fused optimiser hides from clipping: "
