@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_answered(g2p: Run) -> None:
     [
         ((), b"a\nb\xff\nc\n", "a", "Error: line 2: not UTF-8; convert the text to UTF-8 first\n"),
         ((), b"\x7fELF\x00\xff", "", "Error: line 1: not UTF-8; convert the text to UTF-8 first\n"),
-        ((), b"a\n" + b"b" * (1 << 21), "a", "Error: line 2 has more than 1 MiB\n"),
+        ((), b"a\n" + b"b" * (1 << 21), "a", "Error: line 2 is longer than 1 MiB\n"),
         (("caf\udce9",), b"", "", "Error: not UTF-8; convert the text to UTF-8 first\n"),
     ],
 )

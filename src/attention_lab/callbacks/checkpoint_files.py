@@ -99,5 +99,5 @@ def _saving_error(checkpoint: Mapping[str, Any]) -> LabError | None:
         try:
             _archive(value)
         except _NOT_PLAIN as error:
-            return LabError(f"{name} must have only plain values and tensors: {first_line(error)}")
+            return LabError(f"{name} may contain only plain values and tensors: {first_line(error)}")
     return None

@@ -23,7 +23,7 @@ LEFT = "{remaining} left{postfix}"
 NARROW = 90
 """On terminals with fewer columns the bar leaves out the speed."""
 PAUSE = 0.2
-"""Seconds between changes of a job's line."""
+"""Minimum number of seconds between updates of a job's line."""
 GAP = "  "
 
 
@@ -190,7 +190,7 @@ class JobProgress(pl.Callback):
             self._metric = [f"{metric_name(monitored)} {number(value)}"]
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Say that the model is tested."""
+        """Say that the model is being tested."""
         JOB_LINE.show("testing")
 
 

@@ -57,6 +57,7 @@ class Pruning(pl.Callback):
             self.trial.report(value, self.validations)
         except UpdateFinishedTrialError:
             raise LabError(
-                f"trial {number} sent no heartbeat for too long and runs again: set a longer sweep.heartbeat"
+                f"trial {number} sent no heartbeat for so long that the search has started it again: "
+                "set a longer sweep.heartbeat"
             ) from None
         return math.isnan(value) or self.trial.should_prune()

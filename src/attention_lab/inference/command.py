@@ -130,7 +130,7 @@ def _read(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
     while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # of a buffered stream
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > _LONGEST_LINE:
-            raise LabError(f"line {number + len(lines)} has more than {_LONGEST_LINE >> 20} MiB")
+            raise LabError(f"line {number + len(lines)} is longer than {_LONGEST_LINE >> 20} MiB")
         if lines:
             yield lines, number
         number += len(lines)

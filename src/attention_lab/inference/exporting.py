@@ -27,7 +27,7 @@ ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-4
 """Largest difference of a graph's outputs from the model's own, relative to the largest output above 1."""
 CHECKED = ((1, 1), (1, 7), (2, 5), (5, 3), (2, 200))
-"""Batch sizes and lengths with which a graph is checked; in the last, many models take another path."""
+"""Batch sizes and lengths with which a graph is checked; many models take another path for the last."""
 _CDIST = (torch.ops.aten.cdist.default, torch.ops.aten._cdist_forward.default)
 Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
 
@@ -178,7 +178,7 @@ def _difference(found: Tensor, expected: Tensor) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the exporters report about their own internals; what fails, they also raise."""
+    """Silence the exporters' messages about their own internals; they raise their errors as well."""
     loggers: list[tuple[Any, int]] = []
     for name in ("torch.onnx", "torch.fx", "torch._subclasses", "onnxscript", "onnx_ir"):
         logger = logging.getLogger(name)

@@ -19,7 +19,7 @@ _NAMES = (
 )
 LETTER_NAMES = {name[0]: name[2:] for name in _NAMES.split("|")}
 """The names of letters, for spelling abbreviations, in the phones of the CMU dictionary without stress."""
-_REMEMBERED = 200_000  # most parts, of at most about `MOST_TEXT` characters
+_REMEMBERED = 200_000  # parts, of about `MOST_TEXT` characters in all at most
 
 
 class Pronouncer:
@@ -48,7 +48,7 @@ class Pronouncer:
         self._phones = frozenset(codec.target.vocabulary.symbols)
         self._model, self._dictionary, self._n = model, dictionary, n
         self._remembered: dict[str, Pronunciations] = {}
-        self._characters = 0  # of what is remembered
+        self._characters = 0  # in the remembered pronunciations
 
     def __call__(self, words: Sequence[Sequence[str]]) -> list[Pronunciations]:
         """The pronunciations of words, given as their parts; see `word_parts`.

@@ -60,7 +60,8 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
     """
     if not isinstance(task, SequenceGeneration):
         raise LabError(
-            f"export={path.name}: only for sequence-to-sequence models: choose export=model.pt2 or model.onnx"
+            f"export={path.name} is only for sequence-to-sequence models: "
+            "choose export=model.pt2 or model.onnx"
         )
     if isinstance(task.model, Ensemble):
         raise LabError("an ensemble cannot be exported: export each of its checkpoints")
@@ -135,7 +136,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         raise LabError(f"{path}: {error.strerror}") from None
     # Parsing takes 25 times a header's size; one that is longer than its file is reported below.
     if MAX_BYTES < int.from_bytes(content[:_LENGTH], "little") < len(content):
-        raise LabError(f"{path}: its header has more than {MAX_BYTES >> 20} MiB")
+        raise LabError(f"{path}: its header is larger than {MAX_BYTES >> 20} MiB")
     try:
         return safetensors.torch.load(content)
     except (safetensors.SafetensorError, *BAD_VALUE_ERRORS) as error:

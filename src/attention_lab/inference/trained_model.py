@@ -29,12 +29,12 @@ from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_generation import SequenceGeneration
 
 BATCH = 256
-"""Number of inputs in a batch of predictions; fewer if there are more than 8 beams, or of high images."""
+"""Number of inputs in a batch of predictions; fewer with more than 8 beams or high images."""
 OBSERVED = 32
 """Number of inputs in a batch of observations, whose weights are all in memory at once."""
 MOST_OUTPUTS = 1000
 """The largest number of outputs for an input."""
-_HYPOTHESES = 8 * BATCH  # in a batch
+_HYPOTHESES = 8 * BATCH  # in a batch, at most
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
 _PIXELS = 1 << 22  # in a batch of labelled images, at most
 _CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols

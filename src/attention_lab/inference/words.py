@@ -8,10 +8,10 @@ from attention_lab.console_text import printable
 from attention_lab.errors import LabError
 
 LONGEST = 100
-"""The longest word, in letters; the longest in an English dictionary have fewer than 50."""
+"""Maximum number of letters of a word; the longest in an English dictionary have fewer than 50."""
 _MOST = 1000  # characters of a word, with accents and punctuation
 SPELLED = "."
-"""Marks a part that is the name of a letter, at its end, as in `u.`."""
+"""Suffix of a part that is the name of a letter, as in `u.`."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07\u00b4`", "'"))
 _PLAIN = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ß": "ss"}
 _SPOKEN = "&@#%"  # punctuation that stands for a word

@@ -189,9 +189,9 @@ def _check_opens(uri: str) -> None:
 
 
 def _files_beside(uri: str | None) -> str | None:
-    """Where the files of a new experiment go: beside an SQLite database; None: where the server keeps them.
+    """The folder for the files of a new experiment, beside an SQLite database; None if the server chooses.
 
-    MLflow would keep those of a database in `mlruns` in the working directory.
+    With a database, MLflow would keep the files in `mlruns` in the working directory.
     """
     file = _sqlite_file(uri or "")
     return None if file is None else str(file.absolute().parent / "mlflow_artifacts")
@@ -203,7 +203,7 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 def _check_answers(uri: str) -> None:
-    """Reject a server that does not run: MLflow would try for minutes, with many warnings."""
+    """Reject a server that is not running: MLflow would try for minutes, with many warnings."""
     url = urlparse(uri)
     if not uri.startswith(_SERVERS) or {url.scheme, "all"} & getproxies().keys():
         return
@@ -216,7 +216,7 @@ def _check_answers(uri: str) -> None:
 
 
 def _check_name(folder: Path) -> None:
-    """Reject a folder, perhaps from others, whose name means another one within an address: `a%2F..%2Fb`."""
+    """Reject a folder, perhaps from others, whose name would be read as another in a URL: `a%2F..%2Fb`."""
     if found := re.search("[?%#]", str(folder)):
         raise LabError(f"logger=mlflow: MLflow misreads the {found[0]} in {folder}: rename the folder")
 
@@ -237,7 +237,7 @@ def _check_place(folder: Path, place: str) -> None:
 
 
 def _local_path(place: str) -> Path | None:
-    """The path that MLflow takes a place of files for; None if it is not an absolute path of this machine."""
+    """The path that MLflow reads from the location of files; None if it is not absolute, or not local."""
     url = urlparse(place)
     path = Path(url2pathname(url.path if place.startswith("file:") else place))
     known = url.scheme in ("", "file") and "\0" not in place

@@ -40,7 +40,7 @@ FILE = "report.html"
 MOST_VALUES = 1_000_000
 """Maximum number of metrics and options of all runs together; each takes about a kilobyte of memory."""
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")
-_LONGEST = 100  # most bytes read of the line with the time
+_LONGEST = 100  # bytes read of the line with the time
 
 
 def report(config: DictConfig) -> None:
@@ -101,7 +101,7 @@ def _runs(folder: Path) -> list[Path]:
         return [folder]
     found = [job.folder for job in find_runs([folder]) if is_file(job.folder / CONFIG)]
     if not found:
-        raise LabError(f"run={folder}: no run has its {CONFIG} in or below this folder")
+        raise LabError(f"run={folder}: no runs found; the folder of a run has {CONFIG}")
     return found
 
 
@@ -159,7 +159,7 @@ def _read(job: Job, name: str, order: Sequence[str] = ()) -> Run:
 
 
 def _read_of_several(job: Job, name: str, order: Sequence[str]) -> Run:
-    """The same for one of several runs: what is damaged is left out, as the comparison says why."""
+    """The same for one of several runs: damaged files are left out, and the comparison says why."""
     try:
         return _read(job, name, order)
     except LabError:
