@@ -285,7 +285,7 @@ def test_the_codec_of_other_cells_is_refused() -> None:
     ("options", "expected"),
     [
         ({"cell": 3}, "data.cell=3: give a power of two, such as 4"),
-        ({"cell": 16, "height": 16}, "data.cell=16: give 1, 2, 4 or 8, the pixels of a digit"),
+        ({"cell": 16, "height": 16}, "data.cell=16: give 1, 2, 4 or 8, the side of a digit in pixels"),
         ({"height": 10}, "data.height=10: give a multiple of data.cell=4"),
         ({"height": 4}, "data.height=4: give a whole number of at least 8"),
         ({"min_digits": 4, "max_digits": 3}, "data.max_digits=3: give a whole number of at least 4"),

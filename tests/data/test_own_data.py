@@ -124,7 +124,7 @@ def test_inputs_that_are_not_finite(number: float, make: Callable[[Tensor], Any]
 @pytest.mark.parametrize("labels", [None, torch.tensor(1), 3])
 def test_what_cannot_be_labels(labels: Any) -> None:
     """These ended in a traceback of PyTorch."""
-    with pytest.raises(LabError, match=r"^ClassificationSplit needs the numbers of classes"):
+    with pytest.raises(LabError, match=r"^ClassificationSplit needs class numbers as labels"):
         ClassificationSplit(SERIES, labels)
 
 
@@ -196,7 +196,7 @@ def _words(one: Any) -> Splits[Any]:
         ),
         (
             Sequences(_words(["helloo"])),
-            ": the longest sequence needs a length of 7, the codec has 6",
+            ": the longest sequence needs a length of 7, but the codec's is 6",
         ),
     ],
 )

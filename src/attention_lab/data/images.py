@@ -159,7 +159,7 @@ class DigitStrips(ImageTransductionData):
         super().__init__(spec.height, spec.cell, spec.batch_size)
         check_at_least(DIGIT, height=spec.height)
         if spec.cell > DIGIT:
-            raise LabError(f"data.cell={spec.cell}: give 1, 2, 4 or {DIGIT}, the pixels of a digit")
+            raise LabError(f"data.cell={spec.cell}: give 1, 2, 4 or {DIGIT}, the side of a digit in pixels")
         self.spec = spec
         self.digits = range(spec.min_digits, spec.max_digits + 1)
 

@@ -61,7 +61,7 @@ class LanguageData(DataModule):
         if longest > codec.length:
             name = type(self).__name__
             raise LabError(
-                f"{name}: the longest sequence needs a length of {longest}, the codec has {codec.length}"
+                f"{name}: the longest sequence needs a length of {longest}, but the codec's is {codec.length}"
             )
         return sequences.map(
             lambda split: LanguageSplit([array("i", [BOS, *ids(symbols), *end]) for symbols in split])

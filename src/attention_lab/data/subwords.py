@@ -49,7 +49,7 @@ def check_pieces(alphabet: object, merges: object) -> None:
     known, seen = set(alphabet) - {" "}, set()  # a space separates the pieces of a merge
     for merge in merges:
         if not isinstance(merge, str) or merge in seen:
-            raise LabError(f"its subwords have the merge {str(merge)[:40]!r}, which is not two pieces")
+            raise LabError(f"its subwords have the merge {str(merge)[:40]!r} twice, or it is not text")
         left, _, right = merge.partition(" ")
         if left not in known or right not in known:
             raise LabError(f"its subwords have the merge {merge[:40]!r} of pieces that are not among them")

@@ -23,9 +23,9 @@ from attention_lab.sizes import TransductionSizes
 from attention_lab.special_symbols import EOS
 
 MOST_REFERENCES = 1_000
-"""Most targets of a source in validation or test; a batch has as many slots for each of its examples."""
+"""Maximum number of targets of a source in validation or test; each example of a batch has as many slots."""
 _SYMBOL = 64
-"""About how many bytes of memory a symbol of these slots takes, at most."""
+"""Approximate maximum number of bytes of memory for a symbol in these slots."""
 
 
 class Example(NamedTuple):

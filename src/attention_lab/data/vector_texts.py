@@ -5,9 +5,9 @@ from torch import Tensor
 from attention_lab.console_text import counted
 
 SHADES = "·░▒▓█"
-"""From paper to ink."""
+"""Characters from paper to ink."""
 MOST_PIXELS = 32
-"""Most rows of a small picture, and most pixels in one of them."""
+"""Maximum number of rows of a small picture, and of pixels in a row."""
 
 
 def vector_labels(vectors: Tensor) -> list[str]:
@@ -32,5 +32,5 @@ def shades(vector: Tensor) -> str:
 
 
 def _is_picture(vectors: Tensor) -> bool:
-    """Whether they are no more and no larger than `MOST_PIXELS`, and every number is from 0 to 1."""
+    """Whether there are at most `MOST_PIXELS` vectors of at most that size, with numbers from 0 to 1."""
     return max(vectors.shape) <= MOST_PIXELS and bool(((vectors >= 0) & (vectors <= 1)).all())

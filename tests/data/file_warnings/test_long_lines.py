@@ -55,7 +55,8 @@ def test_one_too_long_for_any_model_is_rejected(
     )
     with pytest.raises(LabError) as caught:
         kind(file=str(file)).setup()
-    assert str(caught.value) == f"{file}:8: {problem}, but at most 10,000: leave it out, or {remedy}"
+    allowed = "at most 10,000 are allowed"
+    assert str(caught.value) == f"{file}:8: {problem}, but {allowed}: leave it out, or {remedy}"
     if kind in (Labelled, TimeSeries):
         kind(file=str(file), max_length=15_001).setup()
 

@@ -146,27 +146,27 @@ def test_what_a_data_set_of_another_package_gives_is_checked(data: Callable[[], 
         (
             torch.zeros(1, 2, 1),
             ["a"],
-            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+            "ClassificationSplit needs class numbers as labels, such as codec.label gives",
         ),
         (
             torch.zeros(1, 2, 1),
             np.array(["a"]),
-            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+            "ClassificationSplit needs class numbers as labels, such as codec.label gives",
         ),
         (
             torch.zeros(1, 2, 1),
             [[0], [0, 1]],
-            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+            "ClassificationSplit needs class numbers as labels, such as codec.label gives",
         ),
         (
             torch.zeros(2, 2, 1),
             [0.5, 1.7],
-            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+            "ClassificationSplit needs class numbers as labels, such as codec.label gives",
         ),
         (
             torch.zeros(2, 2, 1),
             np.array([0.5, 1.7]),
-            "ClassificationSplit needs the numbers of classes, as codec.label gives",
+            "ClassificationSplit needs class numbers as labels, such as codec.label gives",
         ),
     ],
 )

@@ -226,7 +226,7 @@ def test_a_row_so_long_that_its_fields_fill_the_memory(
     file.write_bytes(b"x\n" + b"1\n" * 100)
     assert len(read_csv(str(file), ["x"])) == 100
     file.write_bytes(long)
-    with pytest.raises(LabError, match=rf"^{file}:\d+: the row has more than 100 characters$"):
+    with pytest.raises(LabError, match=rf"^{file}:\d+: the row is longer than 100 characters$"):
         read_csv(str(file), ["x"])
 
 

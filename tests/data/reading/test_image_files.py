@@ -53,7 +53,7 @@ def test_images_with_much_besides_their_pixels_are_rejected(
     if accepted:
         assert not read_image(path, 16, 8).any()
     else:
-        with pytest.raises(LabError, match=r"/a has too much besides its pixels; save it as PNG without"):
+        with pytest.raises(LabError, match=r"/a has too much data besides pixels; save it as PNG without"):
             read_image(path, 16, 8)
 
 
@@ -101,7 +101,7 @@ def test_pixels_of_16_bits(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.int32])
 def test_pixels_whose_white_is_unknown_are_rejected(kind: type[np.generic], tmp_path: Path) -> None:
     Image.fromarray(np.ones((4, 4), kind)).save(tmp_path / "a.tif")
-    with pytest.raises(LabError, match=r"a\.tif has pixels of 32 bits; save it with 8 or 16$"):
+    with pytest.raises(LabError, match=r"a\.tif has 32-bit pixels; save it with 8 or 16 bits$"):
         read_image(tmp_path / "a.tif", 4, 2)
 
 

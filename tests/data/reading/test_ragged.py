@@ -49,6 +49,6 @@ def test_sequences_of_vectors_are_padded_with_zeros() -> None:
         ([[[1.0, 2.0]]], "a list"),
     ],
 )
-def test_what_are_no_vectors_of_one_size_is_refused(rows: list[Tensor], found: str) -> None:
+def test_anything_but_vectors_of_one_size_is_rejected(rows: list[Tensor], found: str) -> None:
     with pytest.raises(LabError, match=rf"RaggedVectors needs tensors \[L, d\] with the same d, not {found}"):
         RaggedVectors(rows)

@@ -128,7 +128,7 @@ def test_a_series_of_very_many_characters_is_refused(tmp_path: Path, monkeypatch
     path = save(tmp_path / "x.tsv", f"a\t1 2\nb\t{'1 ' * 50}\n")
     assert read_series(path)[1].steps.shape == (50, 1)
     monkeypatch.setattr(series_files, "LONGEST_ROW", 98)
-    with pytest.raises(LabError, match=r"x\.tsv:2: the series has more than 98 characters"):
+    with pytest.raises(LabError, match=r"x\.tsv:2: the series is longer than 98 characters"):
         read_series(path)
 
 

@@ -19,7 +19,7 @@ def test_symbols_are_numbered_after_the_special_ones() -> None:
     ]  # fmt: skip
 
 
-def test_a_word_that_looks_like_a_special_symbol_is_none() -> None:
+def test_a_word_that_looks_like_a_special_symbol_is_a_word() -> None:
     vocabulary = Vocabulary.of([["<pad>", "</s>"]])
     assert vocabulary.ids(["</s>", "<pad>"]) == [4, 5]
 

@@ -164,7 +164,7 @@ def test_sizes_and_labels() -> None:
     [
         (Motifs, {"motif_length": 1}, r"data\.motif_length=1: give a whole number of at least 2"),
         (Motifs, {"vocabulary": 2}, r"data\.vocabulary=2: give a whole number of at least 3"),
-        (Motifs, {"vocabulary": 27}, r"data\.vocabulary=27: there are 26 letters"),
+        (Motifs, {"vocabulary": 27}, r"data\.vocabulary=27: choose at most 26 letters"),
         (Motifs, {"length": 2}, r"data\.length=2: give a whole number of at least 3"),
         (Motifs, {"length": 24.0}, r"data\.length=24\.0: give a whole number"),
         (Motifs, {"test_size": 0}, r"data\.test_size=0"),

@@ -16,11 +16,11 @@ _HEADINGS = {
     *("en", "fr", "de", "es", "it", "pt", "nl", "ru", "zh", "ja", "ko", "ar", "hi"),
 }
 _READ, _LEAST = 10_000, 20
-"""The largest number of texts to look at, and the smallest number from which to conclude anything."""
+"""Maximum number of texts to look at, and the minimum from which to conclude anything."""
 _INVENTORY, _LENGTH = 300, 2.5
-"""The most distinct symbols, and their greatest mean length; words have 4 characters or more."""
+"""Maximum number of distinct symbols, and their maximum mean length; words have 4 characters or more."""
 _HAPAX, _SINGLE, _SAME = 0.1, 0.1, 0.9
-"""The largest shares of symbols that occur once, of texts with one symbol, and of texts of equal length."""
+"""Maximum shares of symbols that occur once, of texts with one symbol, and of texts of equal length."""
 
 
 def header_hints(splits: Iterable[Iterable[Row]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from attention_lab.data.reading.files import MOST_SYMBOLS
 from attention_lab.errors import LabError
 
 _LONG, _RATIO = 1_000, 20
-"""The smallest number of symbols of a long line, and how many times the median it has at least."""
+"""Minimum length of a long line, in symbols and as a multiple of the median."""
 
 
 def check_length(places: Sequence[str], lengths: Sequence[int], symbols: str, remedy: str) -> None:
@@ -22,7 +22,7 @@ def check_length(places: Sequence[str], lengths: Sequence[int], symbols: str, re
     """
     length, place = max(zip(lengths, places, strict=True), key=lambda one: one[0], default=(0, ""))
     if length > MOST_SYMBOLS:
-        at_most = f"at most {MOST_SYMBOLS:,}: leave it out, or {remedy}"
+        at_most = f"at most {MOST_SYMBOLS:,} are allowed: leave it out, or {remedy}"
         raise LabError(f"{place}: {length:,} {symbols}, but {at_most}")
 
 

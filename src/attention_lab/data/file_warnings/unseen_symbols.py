@@ -15,7 +15,7 @@ from attention_lab.data.specs.base import FileSpec
 Sequences = Iterable[Sequence[str]]
 S = TypeVar("S", bound=Sequences)
 _NAMED, _LONGEST = 5, 20
-"""The most symbols that a message names, and the most characters of each."""
+"""Maximum number of symbols that a message names, and of characters of each."""
 
 
 class Terms(NamedTuple):

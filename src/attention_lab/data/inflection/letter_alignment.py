@@ -7,7 +7,7 @@ from itertools import pairwise
 from attention_lab.data.reading.vocabulary import is_tag
 
 LONGEST = 100
-"""Most letters of a word that is aligned with another of the same length; the time is cubic."""
+"""Maximum length of words aligned with words of the same length; the time is cubic."""
 
 MOVED = 3
 """Letters in the shortest stretch that may move past another, like the prefix of a German verb."""

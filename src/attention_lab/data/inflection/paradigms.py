@@ -6,7 +6,7 @@ from attention_lab.data.reading.files import CHARACTERS, Row
 from attention_lab.machine import check_fits_in_memory
 
 MOST_FORMS = 1000
-"""Most forms of a lemma, the first in training, that are compared with each other."""
+"""Maximum number of forms of a lemma, the first in training, that are compared with each other."""
 
 
 class Paradigms:

@@ -91,7 +91,7 @@ class DataModule(pl.LightningDataModule, ABC):
         return self._splits
 
     def checked(self, splits: object) -> Splits[Split]:
-        """The splits from `build`, which may be the user's own. Raises LabError if it breaks its contract."""
+        """The splits from `build`, which may be user-defined. Raises LabError if it breaks its contract."""
         build = f"{type(self).__name__}.build must"
         if not isinstance(splits, Splits):
             raise LabError(f"{build} return Splits(train, validation, test), not {kind_of(splits)}")
@@ -102,7 +102,7 @@ class DataModule(pl.LightningDataModule, ABC):
                 )
         if {"codec", "sizes"} - vars(self).keys() or not isinstance(self.codec, BaseCodec):
             raise LabError(f"{build} set self.codec and self.sizes")
-        check_codec(self.codec, f"{type(self).__name__}.build: the codec")  # a checkpoint could not be loaded
+        check_codec(self.codec, f"{type(self).__name__}.build: the codec")  # or no checkpoint could be loaded
         return splits
 
     def setup(self, stage: str | None = None) -> None:

@@ -70,7 +70,7 @@ class TransductionSplit(Split):
         alignments: the gold source position of each target step, or empty.
         places: number of gold positions per step; if there are several, `alignments` lists them in a row.
         unseen: the symbols of each example that are not in the vocabulary.
-        names: what tables of errors call each source, if not by its symbols; empty if they do.
+        names: the name of each source in tables of errors; empty if its symbols are shown.
     """
 
     def __init__(
@@ -146,14 +146,14 @@ class ClassificationSplit(Split):
         self._texts = () if texts is None else tuple(texts)
         if isinstance(texts, str) or not all(isinstance(one, str) for one in self._texts):
             raise LabError("ClassificationSplit needs a list of texts, one for each sequence, or None")
-        try:  # a column of pandas has labels of its own for its rows
+        try:  # a pandas column has its own row labels
             given: Tensor | None = torch.as_tensor(
                 labels if isinstance(labels, Tensor | np.ndarray) else list(labels)
             )
         except (TypeError, ValueError, RuntimeError):  # texts, for instance
             given = None
         if given is None or not given.dim() or bool((given != given.long()).any()):
-            raise LabError("ClassificationSplit needs the numbers of classes, as codec.label gives")
+            raise LabError("ClassificationSplit needs class numbers as labels, such as codec.label gives")
         self.labels = given.long()
         count = len(self.lengths)
         for noun, other in (("label", len(self.labels)), ("text", len(self._texts) or count)):

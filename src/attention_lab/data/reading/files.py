@@ -26,18 +26,18 @@ LARGEST_FILE = 1 << 30
 LONGEST_SIDE = 1024
 """Largest side in pixels of a labelled image, once it is scaled."""
 MOST_PATCHES = 1 << 14
-"""Most patches of a labelled image; each attends to all of them."""
+"""Maximum number of patches of a labelled image; each attends to all of them."""
 MOST_SYMBOLS = 10_000
-"""Most symbols of a line, unless an option allows more: a model's time and memory grow with the square."""
+"""Maximum number of symbols of a line, unless an option allows more: time and memory grow as its square."""
 LONGEST_ROW = 1 << 24
-"""Most characters of a row of numbers; its fields take 40 bytes of memory for each, until they are read."""
+"""Maximum length of a row of numbers; until its fields are parsed, each character takes 40 bytes."""
 MOST_ROWS = 20_000_000
-"""Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
+"""Maximum number of lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 MOST_SHOWN = 50
-"""Most names of columns that a message lists."""
+"""Maximum number of columns that a message lists."""
 
 _CONVERTIBLE = (".csv", ".json", ".jsonl")
-"""Suffixes of files of texts for which the guide shows how to convert them to columns."""
+"""Suffixes of text files that the guide shows how to convert to columns."""
 _SAVE = "; save the file with the encoding UTF-8"
 _OTHER_FORMATS = {
     codecs.BOM_UTF16_LE: f"UTF-16{_SAVE}",
@@ -45,11 +45,11 @@ _OTHER_FORMATS = {
     b"\x1f\x8b": "compressed by gzip; unpack it first",
     b"PK\3\4": "a ZIP archive or a spreadsheet; save its text as a file of its own",
 }
-"""What a file is instead of UTF-8, and what to do, by its first bytes."""
+"""By the first bytes of a file: what it is instead of UTF-8, and what to do."""
 
 
 class Memory(NamedTuple):
-    """About how many bytes of memory a data set takes for each byte and each line of its file, at most."""
+    """Approximate maximum of the bytes of memory that a data set takes for each byte and line of its file."""
 
     byte: int
     line: int = 0
@@ -76,7 +76,7 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
 
 
 def looked_from(error: Exception) -> str:
-    """For the error about a missing file: the folder from which its path was followed; otherwise empty."""
+    """For a missing file, the folder that its path is relative to, as part of a message; otherwise empty."""
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f" (looked for it from {Path.cwd()})" if missing else ""
 
@@ -181,7 +181,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
 
 
 def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """The fields of each row of a comma-separated file, with the place of its last line.
+    """The fields of each row of a comma-separated file, with the `file:line` of its last line.
 
     Raises:
         LabError: a row or a field is too long, or a quote is not closed.
@@ -189,12 +189,12 @@ def _split_rows(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
     left = LONGEST_ROW
 
     def lines() -> Iterator[str]:
-        """The lines, several of which may be one row, up to `left` characters of them."""
+        """The lines, several of which may form one row, up to `left` characters in all."""
         nonlocal left
         for number, line in enumerate(io.StringIO(text, newline=""), start=1):
             left -= len(line)
             if left < 0:
-                raise LabError(f"{path}:{number}: the row has more than {LONGEST_ROW:,} characters")
+                raise LabError(f"{path}:{number}: the row is longer than {LONGEST_ROW:,} characters")
             yield line
 
     reader = csv.reader(lines(), strict=True, skipinitialspace=True)

@@ -28,19 +28,20 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
 _MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
-_ROW = 2  # pixels that take as much memory as a row takes besides its own
-MOST_CELLS = 1 << 15  # of one image; an output may have as many symbols, each with a weight for every cell
-MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
+_ROW = 2  # memory that a row takes besides its pixels, in pixels
+MOST_CELLS = 1 << 15  # in an image; an output may have as many symbols, each with a weight for every cell
+MOST_PIXELS = 1 << 28  # in all images of a data set together; each takes four bytes
 LARGEST_FILE = 1 << 28
 """Largest image file in bytes."""
 MOST_SCANS = 500
-"""Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
+"""Maximum number of scans of a JPEG file; each takes as long as decoding the image. About ten are usual in a
+progressive one."""
 MOST_COMMENTS = 500
-"""Most comments in an image file of numbers as text; Pillow takes quadratic time for them."""
+"""Maximum number of comments in an image file of numbers as text; Pillow takes quadratic time for them."""
 _REPEATED = {"JPEG": (b"\xff\xda", MOST_SCANS, "scans"), "PPM": (b"#", MOST_COMMENTS, "comments")}
 LARGEST_HEADER = 1 << 22
-"""Most bytes before the pixels of an image file; Pillow takes quadratic time for the Exif data of a JPEG."""
-_HEADER_READS, _MOST_READS = 10_000, 300_000  # of the header, and of everything after it
+"""Maximum bytes before the pixels of an image file; Pillow takes quadratic time for a JPEG's Exif data."""
+_HEADER_READS, _MOST_READS = 10_000, 300_000  # read calls, for the header and for everything after it
 _DAMAGED = (*BAD_VALUE_ERRORS, OSError, SyntaxError, EOFError, struct.error, zlib.error)  # Pillow raises all
 _TILE_SIDES = (322, 323)  # tags of a TIFF file
 _TURNS = {
@@ -52,7 +53,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What sets a photo upright, by the orientation in its Exif data."""
+"""The transposition that sets a photo upright, by the orientation in its Exif data."""
 
 
 class Images:
@@ -160,7 +161,7 @@ class _Metered(io.BufferedReader):
         self._reads -= 1
         self._bytes -= 0 if size in (None, -1) else len(content)  # WebP is read as a whole
         if min(self._reads, self._bytes) < 0:
-            raise LabError(f"{self._path} has too much besides its pixels; save it as PNG without metadata")
+            raise LabError(f"{self._path} has too much data besides pixels; save it as PNG without metadata")
         return content
 
 
@@ -188,7 +189,7 @@ class ImageReader:
 def read_listed(
     images: Iterable[tuple[str, str]], read: Callable[[Path], Tensor], smaller: str
 ) -> list[Tensor]:
-    """Read the images that lines of a file name.
+    """Read the images named in the lines of a file.
 
     Args:
         images: for each, `file:line`, and its path relative to the folder of that file.
@@ -213,13 +214,13 @@ def read_listed(
 
 
 def _path(text: str, folder: Path) -> Path:
-    """The file in a folder that a text names, without the spaces around it unless they are in its name."""
+    """The file in a folder that a text names; spaces around the text count only if such a file exists."""
     path = folder / text
     return path if is_there(str(path)) else folder / text.strip()
 
 
 def content_of(image: Tensor) -> Hashable:
-    """A value that is equal for two images only if their pixels are, whatever their files."""
+    """A value that is equal for two images only if their pixels are equal."""
     return tuple(image.shape), blake2b(image.numpy().tobytes(), digest_size=16).digest()
 
 
@@ -233,7 +234,7 @@ def _identity(path: Path) -> object:
 
 
 def _tile_pixels(file: Image.Image) -> int:
-    """The pixels of a tile of a TIFF image, which is decoded as a whole, however small the image; else 1."""
+    """The number of pixels in a tile of a TIFF image: tiles are decoded whole; 1 for other images."""
     sides = [getattr(file, "tag_v2", {}).get(tag, 1) for tag in _TILE_SIDES]
     return math.prod(side for side in sides if isinstance(side, int))
 
@@ -267,7 +268,7 @@ def _check_repeats(file: Image.Image, opened: BinaryIO, path: Path) -> None:
     jpeg = file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg"
     place = opened.tell()
     opened.seek(0)
-    if jpeg or (file.format == "PPM" and opened.read(2) in (b"P1", b"P2", b"P3")):  # others are of bytes
+    if jpeg or (file.format == "PPM" and opened.read(2) in (b"P1", b"P2", b"P3")):  # others are binary
         mark, most, name = _REPEATED["JPEG" if jpeg else "PPM"]
         if opened.read().count(mark) > most:
             raise LabError(f"{path} has more than {most} {name}; save it as PNG")
@@ -278,12 +279,12 @@ def _on_white(file: Image.Image, path: Path) -> Image.Image:
     """The image with white in place of transparency, in 8 bits.
 
     Raises:
-        LabError: its pixels have 32 bits, which do not say what number is white.
+        LabError: its pixels have 32 bits, for which no number means white.
     """
     if file.mode.startswith("I;16") or (file.mode == "I" and file.format in ("PNG", "PPM")):
         return Image.fromarray((np.asarray(file) // 257).astype(np.uint8))
     if file.mode in ("I", "F"):
-        raise LabError(f"{path} has pixels of 32 bits; save it with 8 or 16")
+        raise LabError(f"{path} has 32-bit pixels; save it with 8 or 16 bits")
     if not file.has_transparency_data:  # as in photos, which are read more than twice as fast
         return file.convert("RGB")
     coloured = file.convert("RGBA")

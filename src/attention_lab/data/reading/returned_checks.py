@@ -1,4 +1,4 @@
-"""Check what the methods of a data set return: its class may be the user's own."""
+"""Check what the methods of a data set return: its class may be user-defined."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def require(data: object, method: str, returned: object, kind: type[T], wanted: str) -> T:
-    """The value that a method of a data set has returned. Raises LabError unless it is a `kind`.
+    """The value that a method of a data set returned. Raises LabError unless it is a `kind`.
 
     Args:
         data: the data set.
@@ -26,7 +26,7 @@ def require(data: object, method: str, returned: object, kind: type[T], wanted: 
 
 
 def require_lists(data: object, method: str, returned: object, kind: type[T], wanted: str) -> Splits[list[T]]:
-    """The lists that a method has returned, one for each split; see `require`.
+    """The lists that a method returned, one for each split; see `require`.
 
     Raises:
         LabError: they are not lists, or contain anything but objects of this kind.

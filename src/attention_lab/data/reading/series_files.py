@@ -28,7 +28,7 @@ _UNREAD = {
     "@classlabel false": "the series have no labels",
     "@targetlabel true": "the series have numbers as targets instead of labels",
 }
-"""What a .ts file may declare, but is not read."""
+"""Declarations of .ts files that are not supported."""
 
 
 class LabelledSeries(NamedTuple):
@@ -111,7 +111,7 @@ def _labelled(lines: Iterable[tuple[str, str]], *, one_each: bool) -> Iterator[L
 
 
 def _unpadded(series: str) -> str:
-    """The series without the NaN with which the UCR archive pads those that are shorter than others."""
+    """The series without the NaN values with which the UCR archive pads shorter series."""
     values = series.split("\t")
     while len(values) > 1 and values[-1].strip().lower() == "nan":
         values.pop()
@@ -142,7 +142,7 @@ def _archived(lines: Iterable[tuple[str, str]]) -> Iterator[LabelledSeries]:
 def _matrix(rows: Sequence[str], name: str) -> Numbers:
     """The numbers in rows of text; errors call a row `name`."""
     if sum(map(len, rows)) > LONGEST_ROW:
-        raise LabError(f"the series has more than {LONGEST_ROW:,} characters")
+        raise LabError(f"the series is longer than {LONGEST_ROW:,} characters")
     fields: list[str] = []
     width = 0
     for number, row in enumerate(rows, start=1):

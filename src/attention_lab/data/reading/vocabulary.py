@@ -24,12 +24,12 @@ AnySplit = Literal["characters", "spaces", "lemma_tags", "subwords"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids: TypeAlias = "Sequence[int] | Tensor"
 LONGEST_SYMBOL = 10_000
-"""Most characters of a symbol: a model writes it in four bytes, and may write it any number of times."""
+"""Maximum number of characters of a symbol: a model writes it in four bytes, and any number of times."""
 MOST_ACCENTS = 1000
-"""Most accents in a row: putting n of them in order, as normalization does, takes n^2 steps."""
+"""Maximum number of accents in a row: normalization sorts n of them in n^2 steps."""
 MOST_GROWTH = 4
-"""How many times as long a text, if it is not short, may become by normalization: NFKD makes 18 characters
-of U+FDFA, which takes 3 bytes in a file, and so more memory than was expected of the file."""
+"""Maximum growth of a text by normalization, unless it is short. NFKD turns U+FDFA, 3 bytes in a file, into
+18 characters, which take more memory than a file of that size should need."""
 _SHORT = 100
 
 

@@ -112,6 +112,6 @@ def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: 
         if type(value) is int and type(usual) is int and value > usual and name not in {*given, "seed"}
     ]
     raise LabError(
-        f"{source}: {' and '.join(large)} would make too much data: give smaller ones on the command line, "
-        "or the same ones if you want as much"
+        f"{source}: {' and '.join(large)} would make too much data: give smaller numbers on the command "
+        "line, or these if you do want that much"
     )

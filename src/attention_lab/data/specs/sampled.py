@@ -178,7 +178,7 @@ class SyntheticSpec(SampledSpec):
         super().__post_init__()
         if self.vocabulary > len(ascii_lowercase):
             raise LabError(
-                f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
+                f"data.vocabulary={self.vocabulary}: choose at most {len(ascii_lowercase)} letters"
             )
 
     @property

@@ -43,7 +43,7 @@ class BaseCodec:
         return given
 
     def problem(self) -> str:
-        """Which values, although each has the right type, do not fit together; empty if all do."""
+        """Describe values that have the right types but do not fit together; empty if all fit."""
         return ""
 
 

@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
 MOST_ONE_HOT = 1 << 14
-"""Most nodes without features: their vectors are a matrix of N x N."""
+"""Maximum number of nodes without features: their vectors are a matrix of N x N."""
 
 
 @dataclass(frozen=True)
