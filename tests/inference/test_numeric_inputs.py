@@ -101,5 +101,5 @@ def test_scores_need_one_label_for_an_input() -> None:
     words = Tokenizer.of(Notation("words"), ["x y z"])
     several = ClassificationCodec(["a", "b"], length=4, tokenizer=words, answers=2)
     model = toy(MultiHeadClassifier, sizes=several.sizes, readout="last")
-    with pytest.raises(LabError, match=r"gives 2 labels for an input: several outputs with scores need one$"):
+    with pytest.raises(LabError, match=r"gives 2 labels per input: n-best outputs need exactly one$"):
         TrainedModel(Classification(model, several)).predict_n_best(["x y"], 2)

@@ -188,7 +188,7 @@ def test_the_text_of_all_outputs_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(trained.predict_n_best(["ab"] * 16, 5)) == 16
     for predict in (trained.predict, lambda lines: trained.predict_n_best(lines, 2)):
         with pytest.raises(
-            LabError, match=r"^the outputs have more than 80,000 characters, and 100 for each "
+            LabError, match=r"^the outputs have more than 80,000 characters plus 100 for each "
         ):
             predict(["ab"] * 300)
     symbols = task.codec.target.vocabulary.symbols

@@ -68,8 +68,8 @@ class Decoder(nn.Identity):
     ("model", "told"),
     [
         (nn.Identity(), "Identity must derive from attention_lab.models.TransductionModel"),
-        (Own(None), "Own needs a decoder, which has a method start"),
-        (Own(nn.GRU(2, 2)), "Own needs a decoder, which has a method start"),
+        (Own(None), "Own needs a decoder with a method start"),
+        (Own(nn.GRU(2, 2)), "Own needs a decoder with a method start"),
         (Misnamed(Decoder()), "Misnamed.alignment names 'decoder.atention', but there is no such module"),
     ],
 )
@@ -143,7 +143,7 @@ class Table(nn.Module):
 def test_a_language_model_can_be_continued(sentences: Sentences) -> None:
     symbols = len(sentences.codec.tokenizer.vocabulary)
     task = LanguageModeling(Table(symbols, symbols), sentences.codec)  # type: ignore[arg-type]
-    with pytest.raises(LabError, match=r"^Table needs length, start and step, by which it samples$"):
+    with pytest.raises(LabError, match=r"^Table needs length, start and step to be sampled from$"):
         task.setup("fit")
 
 

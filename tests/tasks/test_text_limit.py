@@ -15,7 +15,7 @@ from attention_lab.tasks.errors import text_limit
 from attention_lab.tasks.errors.text_limit import TextLimit
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feedforward": 8}
-TOO_MANY = r"^the inputs and outputs have more than 1,000 characters, and 100 for each symbol: "
+TOO_MANY = r"^the inputs and outputs have more than 1,000 characters plus 100 for each symbol: "
 
 
 @pytest.fixture(autouse=True)

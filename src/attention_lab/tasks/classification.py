@@ -26,7 +26,7 @@ from attention_lab.tensorboard_plugin.image_patches import over_image
 from attention_lab.text_tables import ConsoleTable
 
 LONGEST = 200
-"""Most tokens of an example that the tables of a test show."""
+"""Maximum number of tokens of an example in the tables of a test."""
 
 
 class LabelPrediction(Task):
@@ -108,7 +108,7 @@ class LabelPrediction(Task):
         return [*tables, commonest] if commonest.rows else tables
 
     def _checked_logits(self, batch: Any) -> Tensor:
-        """The logits. Raises LabError if the model, perhaps the user's own, returns anything else."""
+        """The logits. Raises LabError if the model, which may be user-defined, returns anything else."""
         expected = [*batch.labels.shape, len(self.codec.labels)]
         return checked_logits(self.model, self.logits(batch), expected, "example and class")
 
@@ -143,7 +143,7 @@ class LabelPrediction(Task):
         logits = self.logits(batch)
         if logits.dim() > 2:
             raise LabError(
-                f"the model gives {logits.shape[1]} labels for an input: several outputs with scores need one"
+                f"the model gives {logits.shape[1]} labels per input: n-best outputs need exactly one"
             )
         scores, classes = logits.double().log_softmax(-1).topk(min(n, logits.shape[-1]))
         TextLimit().count(self.codec.labels, classes)
@@ -210,7 +210,7 @@ class Classification(LabelPrediction):
         return observation._replace(records=tuple(laid))
 
     def _member(self, module: str) -> tuple[nn.Module, str]:
-        """The model that has an attention, perhaps one of an ensemble, and the attention's name in it."""
+        """The model that has an attention, such as a member of an ensemble, and its name in that model."""
         if not isinstance(self.model, ClassifierEnsemble):
             return self.model, module
         member, _, name = module.partition(".")

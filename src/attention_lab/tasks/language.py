@@ -21,15 +21,15 @@ from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
 LIMIT = 64
-"""The largest number of symbols of a text whose weights are shown."""
+"""Maximum number of symbols of a text whose weights are shown."""
 LONGEST = 10_000
-"""The largest number of symbols that may be generated after a prompt; it takes memory for all of them."""
+"""Maximum number of symbols generated after a prompt; memory is reserved for all of them."""
 LONGEST_TEXT = 1_000_000
-"""The largest number of characters that these symbols may have."""
+"""Maximum number of characters of these symbols."""
 
 
 class MeanLoss(Fraction):
-    """Mean cross entropy, with every token weighted equally; NaN if that of a batch is."""
+    """Mean cross entropy, with every token weighted equally; NaN if it is NaN for any batch."""
 
     higher_is_better = False
 
@@ -97,7 +97,7 @@ class LanguageModeling(Task):
         )
 
     def setup(self, stage: str) -> None:
-        """Check that the model, perhaps the user's own, can sample."""
+        """Check that the model, which may be user-defined, can be sampled from."""
         check_continuable(self.model)
 
     def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:

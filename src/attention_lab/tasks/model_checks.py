@@ -1,4 +1,4 @@
-"""Checks of models, which may be the user's own: what a task needs of them, and what they return."""
+"""Checks of models, which may be user-defined: what a task needs of them, and what they return."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ SYMBOLS = "example, step and symbol"
 
 
 def check_transduction_model(model: object) -> None:
-    """Raise LabError if a model that is no ensemble lacks what training or generation needs."""
+    """Raise LabError if a model other than an ensemble lacks what training or generation needs."""
     name = type(model).__name__
     if isinstance(model, Ensemble):
         return
     if not isinstance(model, TransductionModel):
         raise LabError(f"{name} must derive from attention_lab.models.TransductionModel")
     if not callable(getattr(getattr(model, "decoder", None), "start", None)):
-        raise LabError(f"{name} needs a decoder, which has a method start")
+        raise LabError(f"{name} needs a decoder with a method start")
     if model.alignment is not None and model.alignment not in dict(model.named_modules()):
         raise LabError(f"{name}.alignment names {model.alignment!r}, but there is no such module")
 
@@ -32,25 +32,25 @@ def check_transduction_model(model: object) -> None:
 def check_continuable(model: object) -> None:
     """Raise LabError if a language model cannot be sampled from."""
     if not isinstance(model, Continuable):
-        raise LabError(f"{type(model).__name__} needs length, start and step, by which it samples")
+        raise LabError(f"{type(model).__name__} needs length, start and step to be sampled from")
     check_number(f"{type(model).__name__}.length", model.length, least=1, whole=True)
 
 
 def check_regression_model(model: object) -> None:
-    """Raise LabError if a model cannot memorise the training set, whose weights are drawn."""
+    """Raise LabError if a model does not memorise the training set, as plots of its weights require."""
     if not isinstance(model, KernelRegression):
         name = type(model).__name__
         raise LabError(
-            f"{name} must derive from attention_lab.models.KernelRegression, whose samples are drawn"
+            f"{name} must derive from attention_lab.models.KernelRegression, whose samples are plotted"
         )
 
 
 def checked_logits(model: nn.Module, logits: object, expected: Sequence[int], axes: str) -> Tensor:
-    """The logits of a model. Raises LabError if it has returned anything else.
+    """The logits of a model. Raises LabError if it returned anything else.
 
     Args:
         model: the model, for the message.
-        logits: what it has returned.
+        logits: the value that it returned.
         expected: the shape of the logits; axes in the middle may be joined.
         axes: what the axes are, in words.
     """

@@ -14,7 +14,7 @@ from attention_lab.tasks.model_checks import checked_logits
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
 _PAIR = 16
-"""About how many bytes of memory a head takes for each pair of nodes, at least."""
+"""Approximate minimum number of bytes of memory that a head takes for each pair of nodes."""
 
 
 class NodeClassification(LabelPrediction):

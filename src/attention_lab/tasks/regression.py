@@ -27,9 +27,9 @@ from attention_lab.viz.plots import plot_file
 from attention_lab.viz.plots.panels import Lines
 
 LIMIT = 100
-"""The largest number of rows and of columns of weights to show."""
+"""Maximum number of rows, and of columns, of weights to show."""
 POINTS = 10_000
-"""The largest number of samples drawn with a fitted curve."""
+"""Maximum number of samples plotted with a fitted curve."""
 Reduction = Literal["mean", "sum"]
 """How the samples' errors are combined into a loss."""
 

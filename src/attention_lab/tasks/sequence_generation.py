@@ -22,15 +22,15 @@ from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
 
 MOST_BEAMS = 1000
-"""The largest number of hypotheses for each source; each takes as long as a greedy output."""
+"""Maximum number of hypotheses for each source; each takes as long as a greedy output."""
 MOST_SEQUENCES = 1 << 18
-"""The largest number of hypotheses or samples of a batch, which are all in memory at once."""
+"""Maximum number of hypotheses or samples of a batch, which are all in memory at once."""
 MOST_WEIGHTS = 1 << 22
-"""The largest number of weights that a head is observed with for an image, whose records have no tiles."""
+"""Maximum number of weights recorded for a head if the source is an image: such records have no tiles."""
 MOST_WEIGHTS_OF_TEXT = 1 << 26
 """The same for a text: 8,192 queries and keys."""
 STEEPEST = 10.0
-"""The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
+"""Maximum absolute length penalty; 1 is common, and hundreds overflow."""
 
 
 class SequenceGeneration:

@@ -64,7 +64,7 @@ class Task(pl.LightningModule, ABC):
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if type(self).training_step.__module__.startswith("attention_lab."):  # another may have the loss
+        if type(self).training_step.__module__.startswith("attention_lab."):  # others may have the loss
             check_pooling(model)
         self.model = model
         self.codec = codec
@@ -92,7 +92,7 @@ class Task(pl.LightningModule, ABC):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Compute the gradients. Raises LabError if there are none, as of a model of the user's own."""
+        """Compute the gradients. Raises LabError if there are none, as a user-defined model may have."""
         if not loss.requires_grad:
             raise LabError(
                 f"{type(self.model).__name__} cannot be trained: its loss depends on none of its parameters, "
@@ -106,7 +106,7 @@ class Task(pl.LightningModule, ABC):
         self.log("train/loss", self.training_loss, prog_bar=True, batch_size=examples)
 
     def log_mean(self, name: str, value: Tensor, count: int) -> None:
-        """Log the mean of an epoch over all processes, of batches with this mean `value` and `count`."""
+        """Log the epoch's mean over all processes; the batch has `count` values with the mean `value`."""
         # Lightning divides the total by the number of processes and drops the remainder: here it leaves none.
         self.log(name, value, batch_size=count * process_count(), sync_dist=True)
 
@@ -122,7 +122,7 @@ class Task(pl.LightningModule, ABC):
         """Let metrics count in float32 at least: the trainer converts them together with the model."""
         for metric in self.modules():
             if isinstance(metric, Metric):
-                metric.to(torch.promote_types(metric.dtype, torch.float32))  # whole numbers stay so
+                metric.to(torch.promote_types(metric.dtype, torch.float32))  # integers stay integers
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the recipe, as plain values that load with `weights_only=True`."""

@@ -217,7 +217,7 @@ class Transduction(SequenceGeneration, Task):
         return outputs, found
 
     def _checked(self, logits: object, batch: TransductionBatch) -> Tensor:
-        """The logits. Raises LabError if the model, perhaps the user's own, has returned anything else."""
+        """The logits. Raises LabError if the model, which may be user-defined, returned anything else."""
         expected = [*batch.target.shape, len(self.codec.target.vocabulary)]
         return checked_logits(self.model, logits, expected, SYMBOLS)
 

@@ -24,11 +24,11 @@ COLUMNS = ("expected → output", "times", "example: output (expected)")
 """The columns of a table of errors."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
-"""The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
+"""Maximum numbers of confusions on the console, of confusions in `errors.md`, and of examples there."""
 NOTHING = "(nothing)"
 """Stands for a missing symbol, and for an output without symbols."""
 LONGEST = 3000
-"""The largest number of characters in a table cell of `errors.md`."""
+"""Maximum number of characters in a table cell of `errors.md`."""
 NOT_IN_TRAINING = " (not in training)"
 """Marks a symbol that the model can only copy, if at all."""
 Row = tuple[str, str, str]

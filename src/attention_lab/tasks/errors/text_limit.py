@@ -9,16 +9,16 @@ from attention_lab.errors import LabError
 from attention_lab.special_symbols import PAD
 
 MOST_TEXT = 1 << 26
-"""Most characters of a test's inputs, outputs and references together, or of a prediction's outputs."""
+"""Maximum number of characters of a test's inputs, outputs and references, or of a prediction's outputs."""
 GROWTH = 100
-"""Characters allowed besides: for each symbol of a test, or for each character of a prediction's inputs."""
+"""Further characters allowed for each symbol of a test, or for each character of a prediction's inputs."""
 
 
 def outputs_too_long() -> LabError:
-    """The error for the outputs of a prediction that have more characters than these limits allow."""
+    """The error for a prediction whose outputs have more characters than these limits allow."""
     return LabError(
-        f"the outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each of the inputs: the "
-        "symbols of this model are too long"
+        f"the outputs have more than {MOST_TEXT:,} characters plus {GROWTH} for each character of the "
+        "inputs: the symbols of this model are too long"
     )
 
 
@@ -46,6 +46,6 @@ class TextLimit:
         self._left += GROWTH * kept.numel() - int(lengths[kept.cpu()].sum())
         if self._left < 0:
             raise LabError(
-                f"the inputs and outputs have more than {MOST_TEXT:,} characters, and {GROWTH} for each "
+                f"the inputs and outputs have more than {MOST_TEXT:,} characters plus {GROWTH} for each "
                 "symbol: the symbols of this model are too long"
             )
