@@ -205,7 +205,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["run="], "stage=leaderboard needs run=<folder>"),  # without run=: test_report_page
+        (["run="], "stage=leaderboard needs run=<folder of"),  # without run=: test_report_page
         (["run=missing"], "run=missing is not a folder"),
         (['run="missing/*"'], "run=missing/*: no folder matches"),
         (["run=[]"], "run=[]: give the folder of a run or a sweep, or a list of them"),

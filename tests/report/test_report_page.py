@@ -269,7 +269,7 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "stage=report needs run=<folder>"),
+        ([], "stage=report needs run=<folder of a run or a sweep>"),
         (["run=missing"], "run=missing is not a folder"),
         (["run=logs/mine/tensorboard"], "tensorboard: no runs found; the folder of a run has config.yaml"),
         (["run=[]"], "give the folder of a run or a sweep, or a list of them"),

@@ -9,7 +9,7 @@ from attention_lab.files.regular_files import is_file, open_regular
 from attention_lab.files.run_files import ERROR
 from attention_lab.files.writing import write_atomically
 
-_LONGEST = 300  # most bytes of a reason
+_LONGEST = 300  # bytes of a reason
 
 
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:

@@ -14,8 +14,8 @@ RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
 JOB_RESOLVER = "job_name"
 """Name of the resolver of a sweep's job: `${job_name:}` becomes the result of `job_name`."""
-_LONGEST = 60  # most bytes of a choice in a folder's name
-_LONGEST_JOB = 120  # most characters of a job's name, after its number
+_LONGEST = 60  # bytes of a choice in a folder's name
+_LONGEST_JOB = 120  # characters of a job's name, after its number
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 

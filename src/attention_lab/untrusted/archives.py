@@ -23,7 +23,7 @@ _DAMAGED = (*BAD_VALUE_ERRORS, OSError, EOFError, MemoryError, struct.error, zip
 LARGEST_DIRECTORY = 1 << 25
 """Largest size in bytes of an archive's central directory, which has about 100 for each entry; to read it,
 `zipfile` needs seven times as much memory."""
-_DEEPEST = 100  # most levels of nested values
+_DEEPEST = 100  # levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")

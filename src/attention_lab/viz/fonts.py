@@ -34,7 +34,7 @@ FONTS = (
 """Fonts in order of preference. Pillow finds them by name in the font folders of Linux, macOS and Windows."""
 
 BUILT_IN = ""
-LONGEST = 200  # characters; no longer label fits in a picture
+LONGEST = 200  # characters; longer labels do not fit in a picture
 PIXELS = "·░▒▓█"
 """The pixels in labels that are rows of a picture, from paper to ink: `SHADES` of `data.vector_texts`."""
 _FEWEST_PIXELS = 4  # a shorter label may be anything
@@ -86,10 +86,9 @@ def shorten(text: str, size: int, limit: int) -> str:
 
 
 def _from_the_left(text: str) -> str:
-    """Have `input → output` read from left to right even if it begins in Arabic or Hebrew.
+    """Make `input → output` read from left to right even if it begins in Arabic or Hebrew.
 
-    A line that begins in a script written from the right is laid out from the right, but its arrow is not
-    turned round.
+    A line that begins in a right-to-left script is laid out from the right, but its arrow is not mirrored.
     """
     strong = next((one for one in map(unicodedata.bidirectional, text) if one in ("L", "R", "AL")), "L")
     return f"\N{LEFT-TO-RIGHT MARK}{text}" if "→" in text and strong != "L" else text

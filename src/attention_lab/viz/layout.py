@@ -8,7 +8,7 @@ from attention_lab.viz.cells import Heatmap, Sides
 from attention_lab.viz.fonts import label_mask
 
 LARGEST = 2400  # longest side of a picture in pixels
-MOST_ACROSS = 8  # most panels in a row or column; with more, none would be legible
+MOST_ACROSS = 8  # panels in a row or column; with more, none would be legible
 MARGIN, GAP = 16, 26
 HEADING = 34  # the picture's title
 SUBHEADING = 24  # the line below it
@@ -16,7 +16,7 @@ CAPTION = 26  # a panel's title
 AXIS = 20  # an axis name
 LEGEND = 96  # width of the colour bar and its ticks
 SPACE = 6  # between labels and map
-BODY, CELL = 480, 30  # targets: pixels of a map, and most pixels of a cell
+BODY, CELL = 480, 30  # target side of a map and maximum side of a cell, in pixels
 LABELLED = 800  # pixels that a map may take if that makes all its labels legible
 THIN = 16  # pixels up to which a cell may be longer than twice its other side
 NARROWEST = 170  # pixels that a panel's title and largest weight need

@@ -20,9 +20,9 @@ from attention_lab.viz.legend import (
 )
 from attention_lab.viz.overlay_cells import DEEPEST, Overlay, enlarged, paint, paint_themed
 
-_MOST = 40  # most panels
-_WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # targets: pixels of a panel, and per pixel of the input picture
-_LOWEST = 8  # least height of a panel in pixels
+_MOST = 40  # panels
+_WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # targets: sides of a panel, and magnification of the input picture
+_LOWEST = 8  # minimum height of a panel in pixels
 _READABLE = 120  # pixels in which a part of a long symbol can be recognised
 _SHAPE = 1.5  # target ratio of width to height of the entire picture
 

@@ -17,7 +17,7 @@ Indices = npt.NDArray[np.int64]
 
 DEEPEST = 0.6
 """The part of the colour map that is used; the picture's own ink must stay darker than any paper."""
-_ROOM = 6  # least pixels of a cell for lines between cells
+_ROOM = 6  # minimum side in pixels of cells with lines between them
 _FADED = 0.6  # how much ink fades where the weight is 0
 _COLOURS = PALETTE.astype(np.float64)
 

@@ -24,11 +24,11 @@ _HEADING, _CAPTION = 50, 36
 _TITLE, _TEXT = 28, 24
 _LINE = round(1.4 * _TEXT)
 _PITCH = _TEXT  # pixels from one label to the next; capital letters take three quarters of that
-_LARGEST = 72  # most pixels of a cell
+_LARGEST = 72  # maximum side of a cell in pixels
 _BAR = (130, 18)
-_ROOM = 130  # most pixels of a label
+_ROOM = 130  # maximum length of a label in pixels
 _QUIET = 0.8
-_MOST = 36  # most panels
+_MOST = 36  # panels
 
 
 @dataclass(frozen=True)

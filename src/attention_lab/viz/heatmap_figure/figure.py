@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Scale = Literal["linear", "sqrt"]
 LABEL_POINTS, TITLE_POINTS = 9, 10
-LINE = 1.45 * LABEL_POINTS / 72  # least inches from one label to the next
+LINE = 1.45 * LABEL_POINTS / 72  # minimum inches from one label to the next
 SMALLEST, LARGEST = 1.7, 5.2  # inches of a panel's longer side
-SLIMMEST = 0.9  # least inches of each side of a panel that is very long or wide
+SLIMMEST = 0.9  # minimum inches of each side of a very long or wide panel
 DOTS = 110  # per inch
 GREY = "#5b6470"
 

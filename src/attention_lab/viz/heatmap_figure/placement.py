@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 EDGE = 0.09  # inches of empty paper around everything
 GAP = 0.2  # inches between the labels of one map and those of the next
 PAD, BAR = 0.12, 0.11  # inches from a map to its colour bar, and the bar's width
-HIGHEST = 4.5  # most inches of a bar beside several rows
+HIGHEST = 4.5  # maximum height in inches of a bar beside several rows
 _ROUNDS = 3  # titles may be wider than their maps, by an amount that depends on the size being sought
 
 Size = tuple[float, float]

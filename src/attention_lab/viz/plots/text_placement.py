@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _MARGIN = 9.0  # points left of the title
 _NAME = 0.062  # height of a name at the end of a line, as a fraction of the axes
-_LONGEST = 190  # most points of a name
-_ROWS = 4  # most rows of a legend
+_LONGEST = 190  # maximum width of a name in points
+_ROWS = 4  # maximum number of rows of a legend
 _BOLD = 1.15  # how much wider bold letters are
 _Numbers = npt.NDArray[np.float64]
 
