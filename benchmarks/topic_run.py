@@ -94,7 +94,7 @@ class _Section:
             write_atomically(self.target, report.merge(report.read(self.target), self.topic, self.text))
         except LabError:
             say(f"\n{self.text}")
-            raise LabError(f"cannot write {self.target}: the section stands above instead") from None
+            raise LabError(f"cannot write {self.target}: the section is printed above instead") from None
 
 
 def _none(device: torch.device, quick: bool) -> tuple[()]:

@@ -18,7 +18,7 @@ from benchmarks.measuring.relative_error import relative_error
 Work = Callable[[], Sequence[Tensor]]
 Say = Callable[[str], None]
 
-SAMPLE = 0.15  # least seconds; shorter work is repeated, since others' CPU use is counted in ticks of 10 ms
+SAMPLE = 0.15  # minimum seconds; shorter work is repeated, since others' CPU use is counted in ticks of 10 ms
 CALM = 0.1  # fraction of the machine; if others use more during a sample, it is repeated
 QUIET_AFTER = 0.2  # seconds to wait before a sample is taken again
 WARM = {"cpu": 2, "cuda": 5}
@@ -191,7 +191,7 @@ def measure(
 
 
 def _expected(comparison: Comparison, say: Say) -> list[Tensor] | None:
-    """The results in float64; None, and the reason is said, if the machine has no room for them."""
+    """The results in float64; None, and the reason is printed, if they do not fit in memory."""
     if comparison.reference is None:
         return None
     try:
@@ -251,7 +251,7 @@ def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:
 
 
 def _sample(runner: _Runner, device: torch.device, calm: float, most_again: int) -> "_Runner | Row":
-    """Add a sample; gives a row that says why if that fails, as where others now hold the memory."""
+    """Add a sample; if that fails, as when others now hold the memory, return a row that says why."""
     try:
         best = _take(runner, device)
         while best[2] > calm and runner.again < most_again:

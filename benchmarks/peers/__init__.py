@@ -1,1 +1,1 @@
-"""What ours is compared with, where it takes more than a call: other libraries, and plain PyTorch."""
+"""Code to compare with that takes more than one call: of other libraries, and in plain PyTorch."""

@@ -1,4 +1,4 @@
-"""Softmax attention: our path beside each fused kernel of PyTorch and FlexAttention, forward and backward."""
+"""Softmax attention, forward and backward: our path against PyTorch's fused kernels and FlexAttention."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Decoding beside torch's kernel: a step of heads that share keys and values, and a whole sequence."""
+"""Decoding against torch's kernel: a step of heads that share keys and values, and a whole sequence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

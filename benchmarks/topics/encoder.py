@@ -1,4 +1,4 @@
-"""Multi-head self-attention and the encoder layer, beside PyTorch's, x-transformers' and textbook code."""
+"""Multi-head self-attention and the encoder layer, against PyTorch's, x-transformers' and textbook code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -269,7 +269,7 @@ def _training(device: torch.device, quick: bool) -> Comparison:
     ]
     note = (
         "A training step: forward, backward, AdamW. TFLOP/s are those of the model (what checkpointing "
-        "computes again is not counted), beside the rate of a large bf16 product that was measured."
+        "recomputes is not counted), compared with the measured rate of a large bf16 product."
     )
     title = f"Training in bf16, {layers} layers, {count} x {length:,}, no padding, d {size}, {heads} heads"
     return Comparison(title, methods, note=note, work=(count * length, "tokens/s"), least=Least(work))

@@ -1,4 +1,4 @@
-"""Kernel regression estimators of one input: predictions, and bandwidths by leave-one-out, beside peers."""
+"""Kernel regression estimators of one input against peers: predictions, and bandwidths by leave-one-out."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +27,14 @@ LARGEST = {
     "pyfigtree": 10**6,
     "fastlpr": 10**7,
 }
-"""Most samples at which each library predicts; with more, it takes minutes or all memory."""
+"""Maximum number of samples for each library; with more, predictions take minutes or all memory."""
 LARGEST_SEARCH = {"statsmodels": 1000, "kernelsmooth": 10_000, "fastlpr": 10**5}
 """The same for choosing a bandwidth."""
 
 PREDICTIONS = (
     "Libraries that approximate are asked for errors of at most 1e-6; fastlpr has no setting for that, and "
-    "ours is also asked for an error like its own. Fitting with a given bandwidth is not timed, except for "
-    "fastlpr, which predicts as it fits."
+    "ours is also asked for an error like that of fastlpr. Fitting with a given bandwidth is not timed, "
+    "except for fastlpr, which predicts as it fits."
 )
 SEARCHES = (
     "Ours is a fit: the search, the predictions of all samples by all others, and the variance. fastlpr "

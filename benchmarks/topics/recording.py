@@ -1,4 +1,4 @@
-"""Recording the attention of any model, beside eager attention, attnread and attnview.
+"""Recording the attention of any model, against eager attention, attnread and attnview.
 
 attnread requires a newer PyTorch than the tests use: `pip install --no-deps attnread attnview nnsight`.
 """
@@ -111,11 +111,12 @@ def _weights(model: nn.Module | None, tokens: Tensor) -> Comparison:
         return Comparison(title, [Method("transformers", lambda: list, needs="transformers")])
     methods = [
         Method("attn_implementation=eager, output_attentions", partial(_eager, model, tokens)),
-        Method("ours, beside sdpa", lambda: partial(_recorded, model, tokens)),
+        Method("ours, alongside sdpa", lambda: partial(_recorded, model, tokens)),
         Method("attnread 0.1, through sdpa", partial(_attnread, model, tokens, None), needs="attnread"),
     ]
     note = (
-        "attnread runs the model anew for every piece of the keys in every layer; so it sees opaque kernels."
+        "attnread reruns the model for every chunk of keys in every layer; that is how it sees into opaque "
+        "kernels."
     )
     return Comparison(title, methods, reference=partial(_exact, model, tokens), note=note)
 
@@ -161,7 +162,7 @@ def _one_of_many(device: torch.device, quick: bool) -> Comparison:
         f"A forward pass of {LAYERS} layers, batch {batch}, length {length}, size 256",
         [Method("alone", lambda: plain), Method("one example recorded", lambda: run)],
         reference=plain,
-        note="The error is that of the outputs against those of the same model alone: not a bit differs.",
+        note="The error is that of the outputs against the same model without recording: not a bit differs.",
     )
 
 

@@ -49,9 +49,9 @@ def _comparison(
             Method("ours, default: no feeding, whole target at once", partial(ours, False), exact=False),
         ],
         note=f"A bidirectional LSTM and an LSTM with attention, dropout {DROPOUT}, clipped gradients, fused "
-        "Adam; tokens are those of the targets with their end, without padding. JoeyNMT draws single pairs, "
-        "ours are batches of like lengths. Without feeding no step knows what the one before attended to: "
-        "all steps are one call of the recurrent layer and one of the attention.",
+        "Adam; tokens are those of the targets with the end symbol, without padding. JoeyNMT samples pairs; "
+        "our batches have similar lengths. Without feeding, no step depends on what the previous one "
+        "attended to: all steps are one call of the recurrent layer and one of the attention.",
         work=(sum(len(one.target) + 1 for one in examples), "tokens/s"),
     )
 

@@ -1,4 +1,4 @@
-"""Start-up: the command line, and the time to the first training step, beside the import of Lightning alone.
+"""Start-up: the command line, and the time to the first training step, against importing Lightning alone.
 
 To see which imports take long: `python -X importtime train.py ... 2>&1 | sort -t'|' -k2n`.
 """
@@ -35,7 +35,7 @@ def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
         [config] if quick else methods,
         note="`max_steps=1` composes, trains a step, validates, tests, draws, writes a checkpoint and "
         "a report. torchmetrics imports scipy and matplotlib merely because they are installed: train.py "
-        "keeps it from that. Of `--help`, half is Hydra's listing of the config groups.",
+        "prevents that. Half of `--help` is Hydra's listing of the config groups.",
         children=True,
     )
 

@@ -82,12 +82,12 @@ def method(name: str, job: Job) -> Method:
 def _heatmaps(options: Sequence[str], steps: int) -> Comparison:
     share = steps / EPOCH
     return Comparison(
-        f"What a validation draws, beside {share:.1%} of an epoch of the default configuration",
+        f"What a validation draws, against {share:.1%} of an epoch of the default configuration",
         [
             method(f"{steps} steps of training", partial(fit, options)),
             method("heatmaps and measures of 4 examples", partial(_draw, options)),
         ],
-        note=f"They take 2% of an epoch where they are {share / 0.02:.1f} times faster than that part of it.",
+        note=f"They take 2% of an epoch if they are {share / 0.02:.1f} times faster than that part of it.",
         children=True,
     )
 
@@ -101,8 +101,8 @@ def _processes() -> Comparison:
             Method("one process", partial(forked, options, 1), exact=False),
             Method("`trainer.devices=2`", partial(forked, options, 2), exact=False),
         ],
-        note="With two processes every other batch is dealt to each. Their start, from a process that has "
-        "imported all, is included.",
+        note="With two processes, each gets every other batch. Starting them, from a process that has "
+        "imported everything, is included.",
         work=(float(steps * BATCH), "words/s"),
         children=True,
     )

@@ -1,4 +1,4 @@
-"""Training steps a second of the default run and of experiments, in float32, in bf16 and compiled."""
+"""Training steps per second of the default run and of experiments, in float32, in bf16 and compiled."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""The Attention tab on long inputs: time to the first view, and from what a reader does to its picture.
+"""The Attention tab on long inputs: time to the first view, and from a reader's action to the new picture.
 
 It needs Chromium, which the tests' driver starts without a window, and `aiohttp` from the extra `dev`.
 """

@@ -228,5 +228,5 @@ def _recorded(device: torch.device, quick: bool) -> Comparison:
             Method("weights of all recorded", lambda: partial(run, None)),
         ],
         reference=reference,
-        note="Recording computes weights beside the fused kernel, for the examples that are looked at.",
+        note="Recording computes weights in addition to the fused kernel, for the recorded examples.",
     )
