@@ -57,7 +57,7 @@ def test_what_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
         ("a\t@b|+c", "a\t'@b|'+c"),
     ],
 )
-def test_so_does_what_follows_a_separator(text: str, safe: str) -> None:
+def test_a_formula_after_a_separator_gets_an_apostrophe_too(text: str, safe: str) -> None:
     assert safe_cell(text) == safe
 
 

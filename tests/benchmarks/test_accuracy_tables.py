@@ -184,7 +184,7 @@ def test_a_task_has_kinds_of_its_own(name: str, tmp_path: Path, trainings: Train
     assert sorted(trained) == sorted(kinds * 2)
 
 
-def test_what_is_named_twice_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_given_twice_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for twice in (
         ["--seeds", "1", "1"],
         ["--kind", "pooling=soft +task.x=1", "--kind", "pooling=soft task.x=1"],

@@ -101,7 +101,7 @@ def _method(name: str, log: list[str], seconds: float = 0.0) -> Method:
     return Method(name, lambda: work)
 
 
-def test_ways_take_turns_after_a_warm_up() -> None:
+def test_methods_take_turns_after_a_warm_up() -> None:
     log: list[str] = []
     _at_once(Comparison("", [_method("a", log), _method("b", log)]), repeats=3)
     assert "".join(log) == "aa" + "bb" + "ab" * 3  # for results and memory; the samples
@@ -158,7 +158,7 @@ def test_relative_error_is_of_the_largest_value_of_each_tensor() -> None:
         relative_error([expected[1], expected[1]], expected)
 
 
-def test_the_error_is_against_the_reference_where_a_way_is_exact() -> None:
+def test_the_error_is_against_the_reference_if_a_method_is_exact() -> None:
     wrong = Method("wrong", lambda: lambda: [torch.tensor([1.0, 1.5])])
     methods = [wrong, replace(wrong, exact=False)]
     rows = _at_once(Comparison("", methods, reference=lambda: [torch.ones(2).double()]))

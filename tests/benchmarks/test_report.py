@@ -33,7 +33,7 @@ def test_a_table_reads_well() -> None:
     )
 
 
-def test_a_rate_is_beside_what_the_machine_can_do() -> None:
+def test_a_rate_is_compared_with_the_rate_of_the_machine() -> None:
     can = {"TF/s bf16 GEMM": 800.0, "GB/s copied": 2000.0}  # and as much read as written
     assert report.share(Least(4e14), 1.0, can) == "50% of GEMM"
     assert report.share(Least(4e14, moved=3e12), 1.0, can) == "75% of copying"

@@ -29,7 +29,9 @@ def _simulated(pieces: int, seconds: float, backward: float) -> float:
 
 @pytest.mark.parametrize("parameters", [1000, 7_000_000, 200_000_000])
 @pytest.mark.parametrize("backward", [0.0, 1e-3, 0.1, 10.0])
-def test_what_is_exposed_is_what_a_pipeline_of_buckets_leaves(parameters: int, backward: float) -> None:
+def test_exposed_communication_is_that_of_a_simulated_pipeline_of_buckets(
+    parameters: int, backward: float
+) -> None:
     found = exposed(Step(parameters, 0.01, backward), 8, LINK)
     seconds = communication(parameters, 8, LINK)
     assert found == pytest.approx(_simulated(buckets(parameters), seconds, backward))
@@ -44,7 +46,7 @@ def test_efficiency_is_between_nothing_and_one_and_falls() -> None:
     assert efficiency(Step(1_000_000, 0.02, 0.03, spread=0.1), 8, LINK) < found[2]
 
 
-def test_the_documented_table_is_what_it_gives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_table_is_reproduced(capsys: pytest.CaptureFixture[str]) -> None:
     assert scaling.main([]) == 0
     assert capsys.readouterr().out.strip() in (ROOT / "docs" / "scaling.md").read_text()
     arguments = "--parameters 1106987 --forward-ms 27 --backward-ms 46 --gb-per-second 0.95 --latency-us 100"

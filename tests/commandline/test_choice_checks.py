@@ -89,7 +89,7 @@ def test_details_are_for_all_loggers_or_for_those_named(value: str) -> None:
 
 
 @pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
-def test_a_folder_that_is_none_is_refused(argument: str) -> None:
+def test_anything_but_a_folder_is_rejected(argument: str) -> None:
     with pytest.raises(LabError, match=r"^hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="):
         check_choices([argument], CONF)
 

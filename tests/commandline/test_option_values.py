@@ -75,7 +75,7 @@ def test_values_out_of_range(option: str, message: str) -> None:
         "model.dropout",
     ],
 )
-def test_a_variable_of_the_environment_is_text(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_is_text(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", "1")
     config = OmegaConf.from_dotlist(["stage=fit", key + "=${oc.env:MINE}"])
     with pytest.raises(LabError, match=rf"^{key}: '1' is text, not a number; .*, write .*=\"\${{oc.decode:"):

@@ -8,7 +8,7 @@ from attention_lab.commandline.other_names import CHOICES, OPTIONS, OWN_FILES
 CONF = Path(__file__).parents[2] / "conf"
 
 
-def test_what_hints_name_exists() -> None:
+def test_choices_and_options_in_hints_exist() -> None:
     """A hint that names an unknown choice or option would be worse than none."""
     hints = [OPTIONS, OWN_FILES, *(CHOICES[group] for group in ("data", "model", "scoring", "window"))]
     texts = " ".join(text for one in hints for text in one.values())

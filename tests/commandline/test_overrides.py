@@ -86,7 +86,7 @@ def test_the_values_of_an_option(text: str, values: list[object], size: int | No
         f"+data{'.x' * 40}=1",
     ],
 )
-def test_one_of_many_levels_is_refused(text: str) -> None:
+def test_an_override_of_many_levels_is_rejected(text: str) -> None:
     """Hydra and OmegaConf ended in tracebacks of thousands of lines."""
     with pytest.raises(
         LabError, match=r"^[^ ]{60}\.\.\. cannot be read: it has more than 30 levels of options$"

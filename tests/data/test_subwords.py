@@ -52,7 +52,7 @@ def test_joined_pieces_are_the_text(text: str, size: int) -> None:
         ("a ", ["a  "]),  # a space is no piece
     ],
 )
-def test_what_is_no_list_of_merges_is_refused(alphabet: object, merges: object) -> None:
+def test_invalid_merges_are_rejected(alphabet: object, merges: object) -> None:
     with pytest.raises(LabError, match="its subwords"):
         check_pieces(alphabet, merges)
 

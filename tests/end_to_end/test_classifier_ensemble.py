@@ -68,7 +68,7 @@ def test_classifiers_of_nodes(command, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_one_is_refused(command, two: list[Path], tmp_path: Path) -> None:
+def test_checkpoints_that_cannot_be_combined_are_rejected(command, two: list[Path], tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("".join(f"{'xy'[n % 2]}\tone {n}\n" for n in range(40)))
     words = command(*WORDS, f"data.file={tmp_path}/a.tsv").folder / BEST
     lines = command("model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none").folder / BEST

@@ -78,7 +78,7 @@ def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -
         ("notes=[a]", "notes must be text"),
     ],
 )
-def test_what_is_no_tag_is_told_in_one_line(given: str, said: str, command) -> None:
+def test_an_invalid_tag_is_reported_in_one_line(given: str, said: str, command) -> None:
     done = command("model=nw", given)
     assert done.status == 1
     assert done.err.startswith("Error: ") and said in done.err and done.err.count("\n") == 1

@@ -140,7 +140,7 @@ def test_a_member_with_weights_that_are_not_finite_is_refused(value: float, tmp_
 
 
 @pytest.mark.slow
-def test_one_checkpoint_is_what_it_was(command) -> None:
+def test_a_list_or_pattern_of_one_checkpoint_is_no_ensemble(command) -> None:
     fitted = command(*SEQ2SEQ)
     for given in (f"[{fitted.folder}/{BEST}]", f'"{fitted.folder}/checkpoints/b*.ckpt"'):
         tested = command("stage=test", f"ckpt_path={given}")
@@ -151,7 +151,7 @@ def test_one_checkpoint_is_what_it_was(command) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
+def test_checkpoints_that_cannot_be_combined_are_rejected(command, tmp_path: Path) -> None:
     a = command(*SEQ2SEQ, "pictures=0").folder / BEST
     other = command(*SEQ2SEQ, "data.vocabulary=7", "pictures=0").folder / BEST
     digits = command("model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none").folder / BEST

@@ -219,7 +219,7 @@ def test_a_checkpoint_holds_plain_values_only(
 
 
 @pytest.mark.long
-def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
+def test_a_run_continues_only_with_the_options_it_was_trained_with(command, checkpoint: Path) -> None:
     resume = f"ckpt_path={checkpoint}"
     _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "model: it has model.layers=1, not 2;")
     _check_refused(command(*TOY, *SMALL, "scoring=dot", resume), "it has scoring._target_=")

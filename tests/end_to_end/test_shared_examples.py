@@ -11,7 +11,7 @@ SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"
 
 
 @pytest.mark.long
-def test_they_are_told_in_one_line(command: Command, tmp_path: Path) -> None:
+def test_shared_examples_are_reported_in_one_line(command: Command, tmp_path: Path) -> None:
     for name, rows in {"train": "ab", "dev": "bc", "test": "d"}.items():
         (tmp_path / f"{name}.tsv").write_text("".join(f"{row}x\t{row}\n" for row in rows))
     files = ["train_file=train", "validation_file=dev", "test_file=test"]

@@ -61,7 +61,9 @@ def test_a_class_that_cannot_be_found_is_left_to_what_builds_it(target: str) -> 
         ),
     ],
 )
-def test_what_a_part_cannot_be_or_have(part: str, node: dict[str, Any], message: str) -> None:
+def test_wrong_classes_and_options_of_a_part_are_rejected(
+    part: str, node: dict[str, Any], message: str
+) -> None:
     with pytest.raises(LabError, match=f"^{re.escape(message)}$"):
         check_part_options({part: node})
 
@@ -78,6 +80,6 @@ def test_a_class_that_may_be_a_part_or_cannot_be_found_is_left_to_the_code_that_
 
 
 @pytest.mark.parametrize("option", ["kwargs", "kwarg"])
-def test_no_hint_at_what_a_class_calls_its_further_arguments(option: str) -> None:
+def test_the_names_of_variable_arguments_are_not_suggested(option: str) -> None:
     said = not_an_option("pooling", option, f"{ATTENTION}.Soft", [option])
     assert said.startswith(f"pooling.{option} is not an option of Soft: leave it out")

@@ -17,7 +17,7 @@ def test_every_stage_is_where_the_table_says(name: str) -> None:
     assert f"{stage.__module__}:{stage.__name__}" == STAGES[name]
 
 
-def test_what_measures_is_a_stage() -> None:
+def test_stages_with_metrics_are_stages() -> None:
     assert set(run_folder.STAGES_WITH_METRICS) <= set(STAGES)
 
 

@@ -103,7 +103,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reader", READERS)
-def test_what_is_no_regular_file_is_refused_in_one_line(
+def test_anything_but_a_regular_file_is_rejected_in_one_line(
     reader: str, kind: str, put: Callable[[str, Path], Path], tmp_path: Path
 ) -> None:
     path = put(kind, tmp_path / "events.out.tfevents.1")

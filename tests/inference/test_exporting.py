@@ -116,7 +116,7 @@ def test_words_are_decoded_from_the_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_onnx_does_not_have_is_told_in_one_line(tmp_path: Path) -> None:
+def test_models_that_onnx_cannot_represent_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         LabError,
         match=r"m.step.onnx: ONNX cannot represent this model: window=local_p in a recurrent decoder "
@@ -136,7 +136,9 @@ def test_what_onnx_does_not_have_is_told_in_one_line(tmp_path: Path) -> None:
         (lambda: toy(Seq2Seq, Mechanism(Dot, pooling=Monotonic)), "pooling=monotonic cannot be exported"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line(make: Any, said: str, tmp_path: Path) -> None:
+def test_models_that_cannot_be_exported_are_reported_in_one_line(
+    make: Any, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(LabError, match=said) as error:
         export(make(), PAIRS, tmp_path / "m.pt2")
     assert "\n" not in str(error.value)

@@ -251,7 +251,7 @@ def test_a_missing_file_and_a_pipe_are_named(folder: Path) -> None:
         attention_lab.pretrained(folder)
 
 
-def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
+def test_models_that_cannot_be_saved_are_rejected_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     task = transduction()
     with pytest.raises(LabError, match=r"is only for sequence-to-sequence models: choose export=model.pt2"):

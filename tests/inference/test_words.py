@@ -72,7 +72,7 @@ def test_the_parts_of_a_word(word: str, parts: str) -> None:
         ("a" * (LONGEST + 1), f"it has {LONGEST + 1} letters, but at most {LONGEST} can be read"),
     ],
 )
-def test_what_cannot_be_read_is_told(word: str, said: str) -> None:
+def test_words_that_cannot_be_read_are_reported(word: str, said: str) -> None:
     with pytest.raises(LabError, match=said):
         word_parts(word, ENGLISH)
 

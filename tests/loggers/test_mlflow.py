@@ -46,7 +46,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy
-def test_what_mlflow_refuses_is_an_error_in_one_line(tmp_path: Path, monkeypatch) -> None:
+def test_addresses_that_mlflow_rejects_are_reported_in_one_line(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("mlflow", minversion="3")
     with pytest.raises(LabError, match=r"^logger=mlflow: "):
         MLFlowRunLogger(str(tmp_path), tracking_uri="unknown://x")

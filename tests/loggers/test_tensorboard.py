@@ -50,7 +50,7 @@ def test_a_run_that_kept_its_events_in_a_folder_goes_on_there(tmp_path: Path) ->
     assert [event.value for event in events.Scalars("train/loss")] == [1, 2, 4]
 
 
-def test_what_is_named_like_an_event_file_but_is_none_is_left_out(tmp_path: Path) -> None:
+def test_things_named_like_event_files_are_left_out(tmp_path: Path) -> None:
     logger = TensorBoardRunLogger(str(tmp_path))
     (tmp_path / "events.out.tfevents.1").mkdir()
     (tmp_path / "events.out.tfevents.2").symlink_to("events.out.tfevents.2")

@@ -74,7 +74,7 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "kind"), [({}, "a dict"), (3, "an int")])
-def test_what_is_no_path_is_rejected(given: Any, kind: str) -> None:
+def test_anything_but_a_path_is_rejected(given: Any, kind: str) -> None:
     with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not {kind}"):
         find_checkpoints(given)
 

@@ -138,7 +138,7 @@ def test_a_missing_edge_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("edges", ["1-2", None, 5, [], [12], ["12"], ["1-"], ["-2"], ["1-2-3"], [[1, 2]]])
-def test_what_is_no_edge_is_refused(edges: Any) -> None:
+def test_an_invalid_edge_is_rejected(edges: Any) -> None:
     with pytest.raises(LabError, match=r"theorem\.edges.*give pairs of nodes") as refused:
         GraphEquivalence(edges)
     assert "\n" not in str(refused.value)
@@ -214,7 +214,7 @@ def test_an_attention_that_sees_neighbours_only_has_a_longer_path() -> None:
     assert [row[1] for row in finding.rows[:3]] == [1, 2, 4]
 
 
-def test_what_is_no_mechanism_is_refused() -> None:
+def test_anything_but_a_mechanism_is_rejected() -> None:
     with pytest.raises(TypeError, match="mechanism must be a Mechanism, such as Mechanism"):
         ReceptiveField(mechanism="scaled_dot")  # type: ignore[arg-type]
 

@@ -249,7 +249,7 @@ def test_numbers_are_keys_only_in_what_an_allowed_class_is_given() -> None:
         check_targets(own, "x", allow=allow)
 
 
-def test_what_is_no_class_of_an_allowed_package_is_told_so(
+def test_names_that_are_not_classes_of_an_allowed_package_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "allowed_package.py").write_text("import os\n\ndef make(): ...\n\nclass Mine: ...\n")

@@ -68,7 +68,7 @@ def test_labelled_texts() -> None:
     assert told.count(";") == 2
 
 
-def test_one_file_that_is_parted_shares_nothing_but_rows_of_numbers() -> None:
+def test_the_splits_of_one_file_share_nothing_but_rows_of_numbers() -> None:
     Path("all").write_text("".join(f"{n % 10}\t{n}\n" for n in range(40)))
     for make in (Pairs, Labelled):
         data = make(file="all")

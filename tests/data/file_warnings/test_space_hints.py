@@ -59,7 +59,7 @@ def test_others_are_not(texts: list[str]) -> None:
     assert space_hint([text for text in texts if text.strip()] or texts, "target") == ""
 
 
-def test_sentences_of_a_small_vocabulary_are_none() -> None:
+def test_sentences_of_a_small_vocabulary_are_not_symbols() -> None:
     data = Sentences(train_size=500, validation_size=1, test_size=1)
     texts = [" ".join(one.words) for one in data.sentences().train]
     assert space_hint(texts, "target") == ""

@@ -22,7 +22,7 @@ def test_the_stem_by_hand() -> None:
     assert stretches(tuple("abcxyz"), tuple("abcqxyz")) == [(0, 0, 3), (3, 4, 3)]
 
 
-def test_what_is_too_long_for_a_word_has_no_stem() -> None:
+def test_a_text_too_long_for_a_word_has_no_stem() -> None:
     word = "ab" * (LONGEST // 2)
     assert stretches(word, word) == [(0, 0, LONGEST)]
     assert stretches(word + "c", word) == []
@@ -47,7 +47,7 @@ def test_everything_but_the_inside_of_the_stem_stays() -> None:
     assert made != hallucinate([WALK, GO], 20, seed=1)
 
 
-def test_fewer_where_there_are_no_more() -> None:
+def test_fewer_examples_if_no_more_can_be_made() -> None:
     assert hallucinate([GO, LIVE], 5, seed=0) == []
     assert hallucinate([WALK], 0, seed=0) == []
     aab = Example(tuple("aaaa"), tuple("aaaab"))  # the first letter becomes a or b; with a it is known

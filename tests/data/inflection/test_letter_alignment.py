@@ -22,13 +22,13 @@ def test_by_hand(lemma: str, form: str, expected: list[int]) -> None:
     assert align_letters(tuple(lemma), tuple(form)) == expected
 
 
-def test_tags_are_no_letters() -> None:
+def test_tags_are_not_letters() -> None:
     source = (";N", ";a", *"ab")
     assert align_letters(source, tuple("xab")) == [-1, 2, 3]
     assert align_letters(source, tuple("cb")) == [2, 3]
 
 
-def test_what_is_too_long_for_a_word_is_not_aligned() -> None:
+def test_a_text_too_long_for_a_word_is_not_aligned() -> None:
     """It would take cubic time: with a thousand random letters, seconds, and with ten thousand, hours."""
     word = "ab" * (LONGEST // 2)
     assert align_letters(word, word) == list(range(LONGEST))

@@ -52,7 +52,7 @@ def test_too_much_data_is_rejected_before_it_is_sampled(
     _check(name, tuple(options), **options)  # typed: as much as the user likes
 
 
-def test_what_is_typed_does_not_count_but_what_the_file_adds_to_it_does() -> None:
+def test_options_from_the_command_line_do_not_count_but_those_from_the_file_do() -> None:
     _check("Reverse", ("test_size",), test_size=HUGE, max_length=10)
     with pytest.raises(LabError, match=r"best\.ckpt: data\.max_length=1000 would"):
         _check("Reverse", ("test_size",), test_size=HUGE, max_length=1000)

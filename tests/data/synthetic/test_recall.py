@@ -133,7 +133,7 @@ def test_sequences_grow_and_a_batch_keeps_its_tokens() -> None:
     assert len(seen) == len(data.splits.train) == 40 * (16 + 8 + 4 + 2 + 1)
 
 
-def test_what_was_interrupted_goes_on_with_the_batches_that_are_left() -> None:
+def test_an_interrupted_epoch_resumes_with_the_remaining_batches() -> None:
     data = Recall(**SMALL, length=40, short_epochs=1, batch_size=10)
     first, second = data.train_dataloader(), data.train_dataloader()
     second.sampler.skip(3)  # type: ignore[attr-defined]

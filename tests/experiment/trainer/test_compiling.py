@@ -66,7 +66,7 @@ def test_training_alone_runs_compiled(command, monkeypatch: pytest.MonkeyPatch) 
     assert set(seen) == {(True, True), (False, False)}
 
 
-def test_it_is_yes_or_no(command) -> None:
+def test_compile_is_true_or_false(command) -> None:
     assert command(*SMALL, *DATA, "compile=maybe").err == "Error: compile=maybe must be true or false\n"
 
 

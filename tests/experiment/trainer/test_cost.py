@@ -20,7 +20,7 @@ def _peak_of(numbers: int, before: float) -> float:
     return (peak - before) / MEBIBYTE
 
 
-def test_the_peak_is_that_since_it_was_begun_anew() -> None:
+def test_the_peak_is_measured_since_the_last_reset() -> None:
     before = cost._other_memory(CPU, 0.0)
     if before is None:
         pytest.skip("this system does not let a process forget its peak")
@@ -33,7 +33,7 @@ def test_the_peak_is_that_since_it_was_begun_anew() -> None:
     assert held == pytest.approx(before - 10 * MEBIBYTE, abs=5 * MEBIBYTE)
 
 
-def test_where_nothing_is_told_nothing_is_said(monkeypatch, tmp_path) -> None:
+def test_without_the_systems_figures_memory_is_unknown(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(cost, "_PROCESS", tmp_path / "none")
     assert cost._resident() is None
     assert cost._other_memory(CPU, 0.0) is None

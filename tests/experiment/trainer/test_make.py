@@ -32,13 +32,13 @@ def trainer(**options: Any) -> Any:
         ({}, {}),
     ],
 )
-def test_what_optimiser_and_trainer_can_do_together(
+def test_optimisers_that_work_with_the_trainer_pass(
     optimizer: dict[str, Any], options: dict[str, Any]
 ) -> None:
     _check_optimizer(optimizer, trainer(**options))
 
 
-def test_what_they_cannot_is_refused() -> None:
+def test_optimisers_that_do_not_work_with_the_trainer_are_rejected() -> None:
     with pytest.raises(LabError, match=r"optimizer\.fused=false"):
         _check_optimizer(ADAM, trainer(precision="16-mixed"))
     with pytest.raises(LabError, match=r"\+optimizer\.eps=1e-4"):

@@ -36,7 +36,7 @@ def test_a_wrong_type_is_named(option: str, value: object, allowed: str) -> None
 
 
 @pytest.mark.parametrize("option", ["callbacks", "logger"])
-def test_what_a_group_decides_is_no_option(option: str) -> None:
+def test_trainer_options_that_a_group_decides_are_rejected(option: str) -> None:
     with pytest.raises(LabError, match=rf"^trainer\.{option} has no effect: choose {option}=\.\.\. instead"):
         checked_trainer_options(TRAINER | {option: False})
 
