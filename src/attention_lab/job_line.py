@@ -22,6 +22,11 @@ class JobLine:
         self._unprinted = ""
         self._shows_progress = False
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the console's cursor is in this line."""
+        return bool(self._settings) and not self._unprinted
+
     def begin(self, settings: str, *, alone: bool = True) -> None:
         """Print the settings.
 
@@ -52,7 +57,7 @@ class JobLine:
             print(f"\r{self._settings}{result}{_TO_END}", flush=True)
         else:
             print(f"{self._unprinted}{result}", flush=True)
-        self._unprinted, self._shows_progress = "", False
+        self._settings, self._unprinted, self._shows_progress = "", "", False
 
 
 def jobs_run_in_turn(launcher: str) -> bool:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from attention_lab.errors import Stopped
 from attention_lab.interruption.early_signals import exit_at_once, exit_on_signals
 from attention_lab.interruption.signals import raise_on_signals
 
+REPOSITORY = Path(__file__).parents[2]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PROGRAM = """
 import os, signal, sys
@@ -89,3 +91,39 @@ def test_a_finalizer_that_drops_the_exception_does_not_drop_the_signal(
     with pytest.raises(SystemExit) as end:
         work()
     assert end.value.code == 128 + signum
+
+
+STOPPED_SWEEP = """
+import runpy, signal, sys
+from attention_lab.interruption.early_signals import exit_on_signals
+from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
+exit_on_signals()
+begin = LeaderboardCallback.on_job_start
+def begin_and_stop(callback, *arguments, **options):
+    begin(callback, *arguments, **options)
+    signal.raise_signal(signal.SIGINT)
+LeaderboardCallback.on_job_start = begin_and_stop
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("options", "end", "said"),
+    [
+        (["-m"], "  stopped\n", "resume the sweep with its own command and resume=auto hydra.sweep.dir="),
+        (["sweep=optuna"], "  stopped\n", "continue the search with its own command\n"),
+        (["-m", "stage=leaderboard"], "=1  ", ""),
+    ],
+    ids=["sweep", "search", "no training"],
+)
+def test_a_sweep_stopped_between_jobs_says_how_to_go_on(
+    options: list[str], end: str, said: str, tmp_path: Path
+) -> None:
+    folder = f"hydra.sweep.dir={tmp_path / 'sweep'}"
+    command = [sys.executable, "-c", STOPPED_SWEEP, str(REPOSITORY / "train.py"), *options, "seed=1", folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stdout.endswith(end)
+    assert done.stderr.startswith("Stopped by SIGINT; ") if said else not done.stderr
+    assert said in done.stderr

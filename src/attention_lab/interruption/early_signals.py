@@ -4,8 +4,12 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
+
+_say_why: list[Callable[[int], None]] = []
+"""What to call before the program ends: see `say_before_exit`."""
 
 
 def exit_on_signals() -> None:
@@ -21,6 +25,11 @@ def exit_on_signals() -> None:
             signal.signal(signum, raise_exit if cleans_up else exit_at_once)
 
 
+def say_before_exit(say: Callable[[int], None]) -> None:
+    """Set what prints how to go on, given the signal, when one of the handlers below ends the program."""
+    _say_why[:] = [say]
+
+
 def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
     """End the program with an exception; if a finalizer drops it, the signal is sent again."""
 
@@ -31,9 +40,15 @@ def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
             sys.__unraisablehook__(dropped)
 
     sys.unraisablehook = repeat
+    while _say_why:  # only once, however often the signal is sent
+        _say_why.pop()(signum)
     sys.exit(128 + signum)
 
 
 def exit_at_once(signum: int, _: FrameType | None) -> NoReturn:
     """End the program; an exception could be caught by a library, or leave it in a state that it reports."""
-    os._exit(128 + signum)
+    try:
+        while _say_why:
+            _say_why.pop()(signum)
+    finally:  # even if it interrupted a print
+        os._exit(128 + signum)

@@ -9,13 +9,14 @@ from typing import NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from omegaconf import DictConfig
 
 from attention_lab.console_text import console_line
 from attention_lab.errors import LabError, Stopped
 from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import ERROR
 from attention_lab.interruption import resume, signals
-from attention_lab.job_line import JOB_LINE
+from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
@@ -29,14 +30,29 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
         if HydraConfig.get().runtime.choices.get("sweep"):
             command = "the command of the search, which runs this trial again"
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
-            sweep = short_path(Path(HydraConfig.get().sweep.dir).resolve())
-            command += f", and the sweep with its own command and resume=auto hydra.sweep.dir={sweep}"
+            command += f", and the sweep with {_sweep_command(Path(HydraConfig.get().sweep.dir))}"
         reason = f"Stopped by {signal.Signals(stopped.signum).name}; resume with {command}"
         print(console_line(reason), file=sys.stderr)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit
     if stopped.signum == signal.SIGUSR1:
         signals.requeue()
     sys.exit(128 + stopped.signum)
+
+
+def print_between_jobs(config: DictConfig, signum: int) -> None:
+    """Print how to go on with a sweep or a search that a signal ends while none of its jobs handles it."""
+    if JOB_LINE.unfinished:
+        JOB_LINE.end("stopped")
+    if config.get("sweep") is not None:
+        command = "continue the search with its own command"
+    else:
+        waiting = "" if jobs_run_in_turn(config.hydra.launcher._target_) else "once no job of it is running, "
+        command = f"{waiting}resume the sweep with {_sweep_command(Path(config.hydra.sweep.dir))}"
+    print(console_line(f"Stopped by {signal.Signals(signum).name}; {command}"), file=sys.stderr, flush=True)
+
+
+def _sweep_command(folder: Path) -> str:
+    return f"its own command and resume=auto hydra.sweep.dir={short_path(folder.resolve())}"
 
 
 def lost_process_error(folder: Path, since: float) -> LabError | None:

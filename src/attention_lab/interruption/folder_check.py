@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from attention_lab.commandline.overrides import parse_overrides, paths_given
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import is_there, matches_in
+from attention_lab.interruption.early_signals import say_before_exit
+from attention_lab.interruption.exit_messages import print_between_jobs
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.runs.run_names import exclude_from_names
@@ -55,6 +58,7 @@ class FolderCheck(Callback):
     The folder may come from someone else. If a run or sweep continues in it, no link in it may lead outside
     (see `check_links`; `resume=<folder>` checks this when it is expanded). Where any other run writes, there
     may be no link at all. A new run, or a job of a new sweep, must not replace an older one's checkpoints.
+    A sweep that is stopped between two jobs says how to resume it.
     """
 
     @errors_in_one_line()
@@ -90,6 +94,8 @@ class FolderCheck(Callback):
                 _check_job(job, folder)
                 if trains:
                     _check_new(job, "the sweep")
+        if config.get("stage") == "fit":
+            say_before_exit(partial(print_between_jobs, config))
 
 
 def _check_named(folder: str | None, option: str) -> None:
