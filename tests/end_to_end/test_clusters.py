@@ -209,5 +209,5 @@ def test_a_search_whose_trials_use_two_processes(tmp_path: Path) -> None:
     status, out = _train(
         *search, "task.label_smoothing=2.0", "sweep.study=bad", "sweep.failures=1", folder=tmp_path
     )
-    assert status == 1 and "failed: trial 0: task.label_smoothing=2.0: choose a fraction from 0 to 1" in out
+    assert status == 1 and "\nError: task.label_smoothing=2.0: choose a fraction from 0 to 1" in out
     assert _alive(tmp_path) == []

@@ -30,7 +30,7 @@ from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.files.run_files import ERROR, METRICS, PRUNED  # noqa: E402
 from attention_lab.search import trials  # noqa: E402
 from attention_lab.search.jobs import SearchJobs  # noqa: E402
-from attention_lab.search.space import distribution_of  # noqa: E402
+from attention_lab.search.space import Space, distribution_of  # noqa: E402
 from attention_lab.search.storage import connect, storage_url  # noqa: E402
 from attention_lab.search.study import Result, _suggest  # noqa: E402
 from attention_lab.text_tables import number  # noqa: E402
@@ -116,12 +116,13 @@ def test_whom_a_search_waits_for_is_told_when_it_changes(
     running = iter([[3, 5], [3, 5], [5], []])
     study: Any = SimpleNamespace(
         run_one=lambda job: None,  # all trials are claimed
+        storage=SimpleNamespace(grace_period=120),
         trials=lambda state: [SimpleNamespace(number=number) for number in next(running)],
     )
     monkeypatch.setattr(trials, "POLL", 0.0)
-    assert trials._run_trials(study, lambda trial: Result("failed"), 3) == []
-    waiting = "Waiting for trials of other processes: "
-    assert capsys.readouterr().out.splitlines() == [f"{waiting}3, 5", f"{waiting}5"]
+    assert trials._run_trials(study, Space({}, {}, {}), lambda trial: Result("failed"), most_failures=3) == []
+    said = [line.partition(" (")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == [f"Waiting for trials of other processes: {others}" for others in ("3, 5", "5")]
 
 
 def test_an_invalid_range_is_refused() -> None:
@@ -160,7 +161,7 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     assert again.status == 0, again.err
     assert read_table(folder / "trials.csv") == rows
     refused = command(*options, "sweep.trials=9", "data.noise=0.5")
-    assert refused.status == 1 and "started with no data.noise" in refused.err
+    assert refused.status == 1 and "started without data.noise" in refused.err
     best = command("--config-dir", str(folder), "experiment=best")
     assert best.status == 0, best.err
     metrics = (best.folder / "metrics.json").read_text()

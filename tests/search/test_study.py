@@ -62,7 +62,7 @@ def test_a_database_with_queries_of_its_own_is_rejected(extra: str, tmp_path: Pa
 def test_options_of_another_study_are_cut_in_the_message(tmp_path: Path) -> None:
     study = join_study(tmp_path)
     study.check_options({"a": "b\x1b" * 10_000})
-    with pytest.raises(LabError, match=r"was started with b\ufffdb.*…: use the same") as raised:
+    with pytest.raises(LabError, match=r"was started with b\ufffdb.*…, not without a: use") as raised:
         study.check_options({})
     assert len(str(raised.value)) < 500
 
@@ -279,7 +279,9 @@ def test_a_study_is_continued_only_with_its_own_options(tmp_path: Path) -> None:
     study = join_study(tmp_path)
     study.check_options({"a": "a=1", "b": "b=2"})
     study.check_options({"a": "a=1", "b": "b=2"})
-    with pytest.raises(LabError, match=r"started with b=2.*sweep\.study=NAME"):
+    with pytest.raises(LabError, match=r"started with b=2, not with b=3: .*sweep\.study=NAME"):
         study.check_options({"a": "a=1", "b": "b=3"})
-    with pytest.raises(LabError, match="started with no c"):
+    with pytest.raises(LabError, match="started without c, not with c=1:"):
         study.check_options({"a": "a=1", "b": "b=2", "c": "c=1"})
+    with pytest.raises(LabError, match="started with b=2, not without b:"):
+        study.check_options({"a": "a=1"})

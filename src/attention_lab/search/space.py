@@ -38,6 +38,11 @@ class Space:
             f"{self.searched[key].get_key_element()}={as_text(values[key])}" for key in self.searched
         ]
 
+    def has_same_error(self, reason: str) -> bool:
+        """Whether all trials end with this error: it is about an option that is the same in all of them."""
+        about = any(reason.startswith((f"{key}=", f"{key} ", f"{key}:")) for key in self.fixed)
+        return about and not any(key in reason for key in self.searched)
+
     def describe(self) -> dict[str, str]:
         """The options that results depend on: all but those in `APART`."""
         lines = {**self.fixed, **self.searched}

@@ -1,7 +1,7 @@
 """A study shared by several processes, any of which may die at any moment."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,6 +110,8 @@ class SharedStudy:
     def check_options(self, options: Mapping[str, str]) -> None:
         """Check that the options are those the study started with; otherwise values are not comparable.
 
+        While all trials have failed, options that are not searched may be corrected.
+
         Raises:
             LabError: an option differs; the message names the first one.
         """
@@ -118,16 +120,26 @@ class SharedStudy:
                 kept = self.study.user_attrs.get(_OPTIONS)
                 if not isinstance(kept, dict | None) or not all(map(_is_text, (kept or {}).values())):
                     raise TypeError("its options are not texts by name")
-            if kept is None:
+            first = kept or {}
+            changed = sorted(key for key in {*first, *options} if first.get(key) != options.get(key))
+            if kept is None or (changed and self._may_change(changed)):
                 self.study.set_user_attr(_OPTIONS, dict(options))
                 return
-        for key in sorted({*kept, *options}):
-            if kept.get(key) != options.get(key):
-                before = printable(str(kept.get(key) or f"no {key}"))
-                raise LabError(
-                    f"the study {self.name} was started with {before}: use the same options "
-                    "again, or start another study with sweep.study=NAME"
-                )
+        for key in changed:
+            before, now = (
+                printable(f"with {lines[key]}" if key in lines else f"without {key}")
+                for lines in (first, options)
+            )
+            raise LabError(
+                f"the study {self.name} was started {before}, not {now}: use the same options "
+                "again, or start another study with sweep.study=NAME"
+            )
+
+    def _may_change(self, options: Collection[str]) -> bool:
+        """Whether options may change: all trials so far have failed, and Optuna chose none of these."""
+        trials = self.trials()
+        chosen = {name for trial in trials for name in trial.params}
+        return {trial.state for trial in trials} == {TrialState.FAIL} and chosen.isdisjoint(options)
 
     @property
     def metric(self) -> str:

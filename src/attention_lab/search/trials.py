@@ -66,7 +66,8 @@ def _search(config: DictConfig, space: Space, launcher: Launcher, url: str, fold
     print(console_message("Search", folder), flush=True)
     # Pass these on, since the job may run elsewhere, where they would have other values.
     study_options = {"study": config.sweep.study, "storage": url}
-    failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
+    job = partial(_run_trial, space, launcher, study_options)
+    failed = _run_trials(study, space, job, config.sweep.failures)
     report(config, study, space, folder)
     return failed
 
@@ -117,8 +118,14 @@ def _make_part(name: str, node: Any, kind: type) -> Any:
     return made
 
 
-def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failures: int) -> list[str]:
-    """Run trials as long as any are left; returns the reasons of those that failed."""
+def _run_trials(
+    study: SharedStudy, space: Space, job: Callable[[Trial], Result], most_failures: int
+) -> list[str]:
+    """Run trials as long as any are left; returns the reasons of those that failed.
+
+    Raises:
+        LabError: a trial failed because of an option that is the same in all trials.
+    """
     failed: list[str] = []
     waited_for: list[int] = []
     while len(failed) < most_failures:
@@ -129,14 +136,23 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
             if not others:
                 break
             if others != waited_for:
-                print(f"Waiting for trials of other processes: {', '.join(map(str, others))}", flush=True)
+                print(
+                    f"Waiting for trials of other processes: {', '.join(map(str, others))} (the trial of a "
+                    f"killed process is run again after {study.storage.grace_period} seconds)",
+                    flush=True,
+                )
                 waited_for = others
             time.sleep(POLL)
             continue
         value = f"{metric_name(study.metric)} {number(result.value or 0.0)}"
         shown = {"complete": value, "pruned": f"pruned {result.reason}"}
         line = shown.get(result.state, f"{result.state}: {result.reason}")
+        ends = result.state == "failed" and space.has_same_error(str(result.reason))
+        if ends:
+            line = "failed"  # the reason follows, once
         JOB_LINE.end(f"{printable(line, 1000)}  {time.perf_counter() - started:.1f} s")
+        if ends:
+            raise LabError(result.reason)
         if result.state == "failed":
             failed.append(str(result.reason))
     return failed
