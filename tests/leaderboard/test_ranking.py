@@ -15,7 +15,7 @@ from attention_lab.leaderboard.settings import (
     varied_options,
 )
 from attention_lab.leaderboard.significance import compare
-from attention_lab.leaderboard.tables import TWO_SEEDS, Section, tabulate
+from attention_lab.leaderboard.tables import REPEATED, TWO_SEEDS, Section, tabulate
 from attention_lab.runs.rates_by_example import RatesByExample, read_rates_by_example
 from attention_lab.runs.run_folder import Job, read_job
 
@@ -113,6 +113,15 @@ def test_two_seeds_are_few(seeds: int) -> None:
     good, bad = (dict(list(values.items())[:seeds]) for values in (GOOD, BAD))
     section = Section("", ["scoring"], [METRIC], [_rank(_cell("good", good), _cell("bad", bad))])
     assert (TWO_SEEDS in section.summaries) == (seeds == 2)
+
+
+def test_runs_that_repeat_a_seed_are_counted_in_words() -> None:
+    """The title counts runs, and n seeds."""
+    good = _cell("good", GOOD)
+    assert Section("", ["scoring"], [METRIC], [_rank(good)]).summaries == []
+    good = Setting(good.options, [*good.jobs, *good.jobs[:2]])
+    (line,) = Section("", ["scoring"], [METRIC], [_rank(good)]).summaries
+    assert line.startswith(f"{REPEATED}: 2; n counts each seed once")
 
 
 def test_where_all_diverged_there_is_no_best() -> None:

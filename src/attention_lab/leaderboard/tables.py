@@ -33,6 +33,7 @@ NOTE = (
 )
 RESAMPLED = "Intervals of differences also cover the choice of test examples (paired bootstrap, Koehn 2004)."
 TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5."
+REPEATED = "Runs that repeat a seed of their setting"
 INTERVAL = "95% interval"
 """The column of the mean's interval, after that of the mean."""
 _WIDEST = 400
@@ -68,10 +69,15 @@ class Section:
 
     @property
     def summaries(self) -> list[str]:
-        """The result of each block with more than one setting, and a hint if there are only two seeds."""
+        """The result of each block with more than one setting; hints if a seed ran twice or only two did."""
         found = [line for block in self.blocks if len(block.rows) > 1 for line in summarize(block)]
         compared = [row.versus for row in self.rows if row.versus is not None]
         few = any(versus.n == 2 and not versus.certain for versus in compared)
+        repeated = sum(
+            len(jobs) - 1 for row in self.rows for jobs in row.setting.by_seed(self.metrics[0]).values()
+        )
+        if repeated:
+            found.append(f"{REPEATED}: {repeated:,}; n counts each seed once, with the mean of its runs.")
         return [*found, TWO_SEEDS] if few else found
 
     @property
