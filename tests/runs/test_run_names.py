@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from attention_lab.runs.run_names import folder_name, job_name
+from attention_lab.runs.run_names import folder_name, job_name, resumed_job_name
 
 NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
 THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
@@ -63,6 +63,29 @@ def test_the_folder_of_a_job_needs_no_quotes(options: str, name: str) -> None:
     assert override.value() == name
 
 
+@pytest.mark.parametrize(
+    ("number", "options", "name"),
+    [
+        (2, ["resume=auto", "seed=2", "data.train_size=20"], "1_seed-2"),  # another seed was added before it
+        (1, ["data.train_size=20", "seed=2"], "1_seed-2"),
+        (0, ["data.train_size=20", "seed=1"], "0_default"),  # it was the only seed
+        (3, ["data.train_size=30", "seed=2"], "3_seed-2"),
+        (3, ["data.train_size=20", "seed=3"], "3_seed-3"),  # not finished
+        (4, ["data.train_size=20", "seed=2"], "4_seed-2"),  # already has a folder
+    ],
+)
+def test_a_finished_job_keeps_its_folder_in_a_longer_sweep(
+    number: int, options: list[str], name: str, tmp_path: Path
+) -> None:
+    fixed = "data.train_size=20"
+    make_run(tmp_path / "0_default", {"test/loss": 1}, overrides=[fixed, "seed=1"])
+    make_run(tmp_path / "1_seed-2", {"test/loss": 1}, overrides=[fixed, "seed=2"])
+    make_run(tmp_path / "2_seed-3", overrides=[fixed, "seed=3"])
+    (tmp_path / "4_seed-2").mkdir()
+    own = job_name(number, next(one for one in options if one.startswith("seed")))
+    assert resumed_job_name(tmp_path, own, options) == name
+
+
 @pytest.mark.slow
 def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: Any) -> None:
     options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
@@ -79,3 +102,21 @@ def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: An
         *("seed", "data.train_size", "trainer.max_epochs", "model", "scoring")
     }
     assert "trainer.max_epochs" in columns and "data.kind" not in columns
+
+
+@pytest.mark.long
+def test_a_sweep_with_more_seeds_trains_only_these(command: Any, tmp_path: Path) -> None:
+    """The jobs have other numbers than before."""
+    options = ["-m", "model=nw", "data.train_size=10", "trainer.max_epochs=3", "pictures=0"]
+    options, sweep = [*options, "scoring=gaussian,laplacian"], tmp_path / "sweep"
+    assert command(*options, "seed=1", folder=sweep).status == 0
+    before = {path: path.stat().st_mtime_ns for path in sweep.glob("*/metrics.json")}
+    again = command(*options, "seed=1,2", "resume=auto", folder=sweep)
+    assert (again.status, again.err) == (0, "")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert {path.name for path in sweep.iterdir() if path.is_dir()} == {
+        *("0_scoring-gaussian", "1_scoring-laplacian"),
+        *("1_scoring-gaussian_seed-2", "3_scoring-laplacian_seed-2"),
+    }
+    jobs = [line for line in again.out.splitlines() if "/4  scoring=" in line]
+    assert [line.endswith("finished before") for line in jobs] == [True, False, True, False]

@@ -18,6 +18,7 @@ from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
+from attention_lab.files.regular_files import is_file
 from attention_lab.files.run_files import ERROR, METRICS
 from attention_lab.files.writing import remove
 from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
@@ -47,6 +48,7 @@ class LeaderboardCallback(Callback):
     def __init__(self, **view: Any) -> None:
         self.view = View.of(view)
         self.start = 0.0
+        self.finished_before = False
         self.swept: list[str] = []
         self.total = 0
 
@@ -79,6 +81,7 @@ class LeaderboardCallback(Callback):
         for name in self.outdated_files(config):
             remove(folder / name)
         self.start = time.perf_counter()
+        self.finished_before = is_file(folder / METRICS)
         self.begin_line(config, folder)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
@@ -102,7 +105,8 @@ class LeaderboardCallback(Callback):
         elif in_sweep:
             job = read_job(folder)
             shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
-            self.end_line("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]))
+            seconds = f"{time.perf_counter() - self.start:.1f} s"
+            self.end_line("  ".join([*shown[:1], "finished before" if self.finished_before else seconds]))
 
     def outdated_files(self, config: DictConfig) -> tuple[str, ...]:
         """The files that an earlier job may have left, but not the results if a sweep is resumed.

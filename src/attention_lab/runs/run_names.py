@@ -2,13 +2,17 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from attention_lab.commandline.overrides import as_typed, option_names, quote
+from attention_lab.commandline.overrides import as_typed, option_names, quote, split_override
+from attention_lab.files.regular_files import is_there
+from attention_lab.files.run_files import METRICS
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.run_folder import read_choices
+from attention_lab.runs.run_folder import read_choices, read_yaml_or_none
 
 RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
@@ -30,7 +34,10 @@ def register_resolvers() -> None:
 
     def name_of_job(*, _root_: DictConfig) -> str:
         """The name of the folder of this job of a sweep."""
-        return job_name(_root_.hydra.job.num, _root_.hydra.job.override_dirname)
+        name = job_name(_root_.hydra.job.num, _root_.hydra.job.override_dirname)
+        if _root_.stage != "fit" or _root_.resume is None:
+            return name
+        return resumed_job_name(Path(_root_.hydra.sweep.dir), name, _root_.hydra.overrides.task)
 
     OmegaConf.register_new_resolver(RESOLVER, run_name, replace=True)
     OmegaConf.register_new_resolver(JOB_RESOLVER, name_of_job, replace=True)
@@ -49,6 +56,35 @@ def job_name(number: int, options: str) -> str:
     """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", options.replace(",", "_"))[:_LONGEST_JOB]
     return f"{number}_{plain.strip('-') or 'default'}"
+
+
+def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
+    """The name of a job's folder in a resumed sweep: that of a finished job with the same options, if any.
+
+    If the sweep has more values than before, such as more seeds, its jobs have other numbers and names.
+
+    Args:
+        sweep: the sweep's folder.
+        name: the name that the job has otherwise, and keeps if there is such a folder.
+        options: the options on its command line.
+    """
+    return name if is_there(sweep / name) else _finished_jobs(sweep).get(_distinct(options), name)
+
+
+@cache
+def _finished_jobs(sweep: Path) -> dict[frozenset[str], str]:
+    """The names of the folders of finished jobs in a sweep's folder, by their options."""
+    found = {}
+    for metrics in sorted(sweep.glob(f"*/{METRICS}")):
+        options = read_yaml_or_none(metrics.parent / ".hydra" / "overrides.yaml")
+        if isinstance(options, list):
+            found[_distinct(map(str, options))] = metrics.parent.name
+    return found
+
+
+def _distinct(options: Iterable[str]) -> frozenset[str]:
+    """The options of a job, without those that change neither its results nor its name."""
+    return frozenset(one for one in options if split_override(one).key not in ("resume", "launcher"))
 
 
 def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
