@@ -17,6 +17,7 @@ from scipy import stats
 
 from attention_lab.errors import LabError
 from attention_lab.files.run_files import METRICS
+from attention_lab.leaderboard import hydra_callback
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 from attention_lab.leaderboard.plots import axes_panel
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
@@ -282,3 +283,15 @@ def test_only_a_repeated_sweep_keeps_the_results_of_its_jobs(
     config = OmegaConf.create({"hydra": hydra, "resume": resume, "stage": stage})
     LeaderboardCallback().on_job_start(config, task_function=lambda config: None)
     assert (tmp_path / METRICS).exists() == kept
+
+
+@pytest.mark.parametrize("submitit", [True, False])
+def test_a_sweep_whose_jobs_print_to_files_says_which(
+    submitit: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hydra_callback, "_counts", lambda config: {})
+    launcher = {"submitit_folder": "${hydra.sweep.dir}/.submitit/%j"} if submitit else {}
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": "logs/sweep"}, "launcher": launcher}})
+    LeaderboardCallback().on_multirun_start(config)
+    line = "Output of its jobs: logs/sweep/.submitit/*/*_log.out\n" if submitit else ""
+    assert capsys.readouterr().out == f"Sweep: logs/sweep\n{line}"

@@ -72,6 +72,9 @@ class LeaderboardCallback(Callback):
         if swept:
             exclude_from_names(config, [key for key in counts if key not in swept])
         print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
+        if submitit := OmegaConf.select(config, "hydra.launcher.submitit_folder"):
+            files = f"{submitit.replace('%j', '*')}/*_log.out"  # %j is the ID of a job
+            print(console_message("Output of its jobs", files), flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
         """Announce a job of a sweep, and remove what an earlier job left in its folder."""
