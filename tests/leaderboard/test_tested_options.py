@@ -49,7 +49,18 @@ def test_tests_of_several_seeds_are_one_setting(tmp_path: Path) -> None:
     (setting,) = group_runs(jobs, varied_options(jobs))
     assert setting.values(RATE) == {"1": 0.2, "2": 0.2}
     last = _tested(tmp_path / "last", str(runs[0] / "checkpoints" / "last.ckpt"))
-    assert varied_options([*jobs, last]) == ["ckpt_path"] and last.value("ckpt_path") == "last.ckpt"
+    assert varied_options([*jobs, last]) == ["ckpt_path"]
+    trained = [read_job(run) for run in runs]  # whose own tests are of the best checkpoint, too
+    for others in (jobs, trained, [*trained, *jobs]):
+        names = [setting.name for setting in group_runs([*others, last], ["ckpt_path"])]
+        assert names == ["ckpt_path=best.ckpt", "ckpt_path=last.ckpt"]
+    assert [setting.name for setting in group_runs(trained, ["ckpt_path"])] == ["ckpt_path=null"]
+
+
+def test_a_test_on_all_examples_is_not_averaged_with_one_on_a_few(tmp_path: Path) -> None:
+    run = _trained(tmp_path / "trained", limit_test_batches=2)
+    jobs = [read_job(run), _tested(tmp_path / "test", str(run))]
+    assert varied_options(jobs) == ["trainer.limit_test_batches"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from typing import Any
 from attention_lab.commandline.overrides import as_text, part_of
 from attention_lab.config_parts import COMPARED, MECHANISM, SEED
 from attention_lab.errors import LabError
+from attention_lab.files.run_files import BEST
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.run_folder import Job
+from attention_lab.runs.tested_options import is_test
 from attention_lab.text_tables import is_interval_end
 
 HEAD = re.compile(r"\bhead[ _]?\d+$")
@@ -178,7 +180,15 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
     found: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
         found.setdefault(tuple(_text(key, job.value(key)) for key in keys), []).append(job)
-    return [Setting({key: group[0].value(key) for key in keys}, group) for group in found.values()]
+    # Beside tests of other checkpoints, those of best.ckpt, as after training, are named by it.
+    unnamed = {"ckpt_path": BEST} if any(is_test(job.config) for job in jobs) else {}
+    return [
+        Setting(
+            {key: unnamed.get(key) if (value := group[0].value(key)) is None else value for key in keys},
+            group,
+        )
+        for group in found.values()
+    ]
 
 
 def headlines(jobs: Sequence[Job]) -> list[str]:

@@ -65,8 +65,9 @@ def with_options_of_training(config: Mapping[str, Any], trained: Mapping[str, An
     parts: dict[str, Any] = {part: trained[part] for part in OF_TRAINING if part in trained}
     for key in USED:
         part, _, option = key.partition(".")
-        if (own := lookup(config, part, option)) is not None:
-            parts[part] = {**_options(parts.get(part)), option: own}
+        kept = {name: value for name, value in _options(parts.get(part)).items() if name != option}
+        own = lookup(config, part, option)
+        parts[part] = kept if own is None else {**kept, option: own}
     rest = {key: value for key, value in config.items() if key not in OF_TRAINING}
     return {**rest, **parts, "ckpt_path": _short_name(config.get("ckpt_path"))}
 
