@@ -65,7 +65,7 @@ def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -
     none = command("stage=leaderboard", f"run={runs}", "tags=[c]")
     assert (both.status, one.status, none.status) == (0, 0, 1)
     assert "2 runs" in both.out and "1 run" in one.out
-    assert none.err == f"Error: tags=['c']: no run in run={runs} has them all\n"
+    assert none.err == f"Error: tags=[c]: no run in run={runs} has all of these tags; its runs have a, b\n"
 
 
 @pytest.mark.sampled(2, rest="long")

@@ -269,3 +269,13 @@ def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
         one for one in read_table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
     )
     assert (float(kept[f"{accuracy} low"]), float(kept[f"{accuracy} high"])) == (0, 1)
+
+
+def test_tags_that_no_run_has_are_named_beside_those_that_some_have(command: Command, tmp_path: Path) -> None:
+    plain = make_run(tmp_path / "plain", {RATE: 0.1})
+    tagged = [make_run(tmp_path / tag, {RATE: 0.1}, options={"tags": [tag, "b"]}) for tag in ("a", "c")]
+    done = command("stage=leaderboard", f"run=[{tagged[0]},{tagged[1]}]", "tags=[a,c]")
+    runs = f"run=[{tagged[0]},{tagged[1]}]"
+    assert done.err == f"Error: tags=[a,c]: no run in {runs} has all of these tags; its runs have a, b, c\n"
+    done = command("stage=leaderboard", f"run={plain}", "tags=[a]")
+    assert done.err == f"Error: tags=[a]: no run in run={plain} has all of these tags; its runs have none\n"

@@ -48,9 +48,13 @@ def leaderboard(config: DictConfig) -> None:
     folders = given_folders(config)
     jobs, tags = find_runs(folders), list(config.tags or [])
     if jobs and tags:
+        known = sorted({tag for job in jobs for tag in tags_of(job)})
         jobs = [job for job in jobs if set(tags) <= set(tags_of(job))]
         if not jobs:
-            raise LabError(f"tags={tags}: no run in run={_given(config.run)} has them all")
+            raise LabError(
+                f"tags={_given(config.tags)}: no run in run={_given(config.run)} has all of these tags; "
+                f"its runs have {', '.join(known) or 'none'}"
+            )
     if not jobs:
         raise LabError(
             f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"
@@ -63,7 +67,7 @@ def leaderboard(config: DictConfig) -> None:
 
 
 def _given(given: Any) -> str:
-    return str(list(given) if OmegaConf.is_list(given) else given)
+    return f"[{','.join(map(str, given))}]" if OmegaConf.is_list(given) else str(given)
 
 
 @dataclass(frozen=True)
