@@ -1,6 +1,9 @@
 """Expansion of path patterns in options."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,3 +67,21 @@ def test_a_link_to_itself_is_left_alone(folder: Path) -> None:
     (folder / "loop").symlink_to("loop")
     assert find_runs([folder]) == []
     assert expand_paths([f"{folder}/**/c"], "run", "file", Path.is_file) == [folder / "c"]
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.ENOENT])
+def test_a_folder_that_cannot_be_read_is_named(
+    error: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "b" / "metrics.json").touch()
+    scan = os.scandir
+
+    def denied(path: Path) -> Any:
+        if path == folder / "a":
+            raise OSError(error, os.strerror(error), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert [job.folder.name for job in find_runs([folder])] == ["b"]
+    said = f"Warning: {folder}/a: Permission denied: its runs are left out\n"
+    assert capsys.readouterr().err == (said if error == errno.EACCES else "")

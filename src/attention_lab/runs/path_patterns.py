@@ -49,11 +49,18 @@ def _matches(pattern: str) -> Iterator[str]:
                 yield from _matches(str(Path(glob.escape(str(folder)), after.strip("/") or "*")))
 
 
-def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, set[str]]]:
+def walk(
+    folder: Path, without: Collection[str] = (), unreadable: Callable[[OSError], object] = lambda error: None
+) -> Iterator[tuple[Path, set[str]]]:
     """A folder and all folders up to `MOST_LEVELS` below it, sorted, each with the names of the files in it.
 
     Links to folders are not followed. Folders from others may be nested deeply: opening one takes time
     proportional to its depth, and a pattern that matches all of them is searched again below each.
+
+    Args:
+        folder: the folder.
+        without: names of folders to leave out.
+        unreadable: called with the error of each folder that cannot be read, and is left out.
     """
     pending = [(folder, 0)]
     while pending:
@@ -61,7 +68,9 @@ def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, se
         try:
             with os.scandir(path) as entries:
                 found = list(entries)
-        except OSError:  # it has been removed, or cannot be read
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):  # it has been removed
+                unreadable(error)
             continue
         # `entry.is_dir()` fails for a link to itself.
         files = (one for one in found if one.is_file(follow_symlinks=False) or not is_folder(one.path))

@@ -1,6 +1,7 @@
 """Find run folders and read them, whatever state they are in."""
 
 import math
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,9 +11,9 @@ from typing import Any
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
 from attention_lab.config_parts import DECISIVE, SEED, affects_results, completed
-from attention_lab.console_text import one_line
+from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError
-from attention_lab.files.paths import is_inside
+from attention_lab.files.paths import is_inside, short_path
 from attention_lab.files.regular_files import is_file, is_there
 from attention_lab.files.run_files import (
     CHECKPOINTS,
@@ -143,7 +144,11 @@ def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    for path, files in walk(folder, _WITHOUT_RUNS):
+    def warn(error: OSError) -> None:
+        reason = f"{short_path(Path(str(error.filename)))}: {error.strerror}: its runs are left out"
+        print(console_message("Warning", reason), file=sys.stderr)
+
+    for path, files in walk(folder, _WITHOUT_RUNS, warn):
         if METRICS in files or ERROR in files or is_file(path / ".hydra" / CONFIG):
             yield path
 
