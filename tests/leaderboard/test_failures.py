@@ -1,5 +1,10 @@
 """Runs without results are told by reason."""
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from attention_lab.leaderboard.failures import Failure, describe_failures, list_failures
 
 
@@ -24,3 +29,17 @@ def test_reasons_that_differ_in_the_folder_of_their_run_are_one_line() -> None:
     assert describe_failures(failed, 4, "job") == [f"2 of 4 jobs failed (lr=0, lr=1): {said}"]
     assert describe_failures(failed[:1], 4) == ["1 of 4 runs failed (lr=0): " + failed[0].reason]
     assert list_failures(failed).startswith(f"- 2 failed: `{said}`\n    - `lr=0` in `0_lr-0`")
+
+
+@pytest.mark.long
+def test_failed_jobs_of_an_earlier_command_do_not_fail_a_sweep(command: Any, tmp_path: Path) -> None:
+    """With a corrected value, the jobs have other names, and the folders of those that failed remain."""
+    options = ["-m", "model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none", "resume=auto"]
+    values = "normalizer.temperature="
+    broken = command(*options, f"{values}1.0,-1.0", folder=tmp_path / "sweep")
+    assert broken.status == 1 and broken.err.startswith(f"Error: 1 of 2 jobs failed ({values}-1.0): ")
+    done = command(*options, f"{values}1.0,2.0", folder=tmp_path / "sweep")
+    assert (done.status, done.err) == (0, "")
+    assert f"\nEarlier: 1 of 3 jobs failed ({values}-1.0): " in done.out
+    broken = command(*options, f"{values}1.0,2.0,-3.0", folder=tmp_path / "sweep")
+    assert broken.status == 1 and broken.err.startswith("Error: 1 of 3 jobs failed (")

@@ -51,6 +51,7 @@ class LeaderboardCallback(Callback):
         self.finished_before = False
         self.swept: list[str] = []
         self.total = 0
+        self.earlier: dict[Path, int] = {}
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Remember which folders the run creates, in case it cannot start."""
@@ -71,6 +72,8 @@ class LeaderboardCallback(Callback):
         self.total = math.prod(count for count in counts.values() if count is not None)
         if swept:
             exclude_from_names(config, [key for key in counts if key not in swept])
+        records = Path(config.hydra.sweep.dir).glob("*/.hydra/overrides.yaml")
+        self.earlier = {path: path.stat().st_mtime_ns for path in records}
         print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
         if submitit := OmegaConf.select(config, "hydra.launcher.submitit_folder"):
             files = f"{submitit.replace('%j', '*')}/*_log.out"  # %j is the ID of a job
@@ -132,15 +135,23 @@ class LeaderboardCallback(Callback):
 
     @errors_in_one_line()
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Print the table and write the files; if jobs failed, say why and end with status 1."""
+        """Print the table and write the files; if jobs failed, say why and end with status 1.
+
+        Jobs of earlier commands in the same folder, which may have had other values, do not count as failed.
+        """
         folder = Path(config.hydra.sweep.dir)
         jobs = find_runs([folder], every=True)
         measured = [job for job in jobs if job.has_metrics_stage or job.failed]
         if not measured:
             return
         found = write_leaderboard(folder, measured, self.view, config.pictures_format)
-        if found.failed:
-            lines = describe_failures(found.failed, len(jobs), "job")
+        # Hydra rewrites the record of each job that it starts.
+        earlier = {path.parents[1] for path, at in self.earlier.items() if path.stat().st_mtime_ns == at}
+        failed = [one for one in found.failed if folder / one.folder not in earlier]
+        before = [one for one in found.failed if one not in failed]
+        for line in describe_failures(before, len(jobs), "job"):
+            print(console_message("Earlier", line), flush=True)
+        if lines := describe_failures(failed, len(jobs) - len(earlier), "job"):
             sys.exit("\n".join(console_message("Error", line) for line in lines))
 
 
