@@ -43,3 +43,12 @@ def test_failed_jobs_of_an_earlier_command_do_not_fail_a_sweep(command: Any, tmp
     assert f"\nEarlier: 1 of 3 jobs failed ({values}-1.0): " in done.out
     broken = command(*options, f"{values}1.0,2.0,-3.0", folder=tmp_path / "sweep")
     assert broken.status == 1 and broken.err.startswith("Error: 1 of 3 jobs failed (")
+
+
+def test_an_interval_is_for_a_search(command: Any) -> None:
+    done = command("-m", "model=nw", "optimizer.lr=interval(1e-4,1e-2)")
+    assert (done.status, done.out) == (1, "")
+    wanted = (
+        "optimizer.lr=interval(1e-4,1e-2) is for a search, with sweep=optuna; for a sweep, list the values"
+    )
+    assert done.err.startswith(f"Error: {wanted}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from hydra.experimental.callback import Callback
@@ -66,7 +67,17 @@ class LeaderboardCallback(Callback):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
                 raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
-        counts = _counts(config)
+        overrides = _overrides(config)
+        lists_values = config.hydra.sweeper._target_.endswith(
+            ".BasicSweeper"
+        )  # one of Hydra's plugins may not
+        for one in overrides if lists_values else ():
+            if one.is_sweep_override() and not one.is_discrete_sweep():
+                raise LabError(
+                    f"{one.input_line} is for a search, with sweep=optuna; "
+                    f"for a sweep, list the values, as in {one.key_or_group}=1,2"
+                )
+        counts = sweep_sizes(overrides)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
         self.total = math.prod(count for count in counts.values() if count is not None)
@@ -162,8 +173,7 @@ def _error_line(error: BaseException) -> str:
     return first_line(error).removeprefix("Error: ")
 
 
-def _counts(config: DictConfig) -> dict[str, int | None]:
-    """The number of values of each option of the sweep: 0 if it is unbounded, None if it is not swept."""
+def _overrides(config: DictConfig) -> list[Override]:
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
-    return sweep_sizes(parse_overrides(given, GlobalHydra.instance().config_loader()))
+    return parse_overrides(given, GlobalHydra.instance().config_loader())
