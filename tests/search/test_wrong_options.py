@@ -1,4 +1,4 @@
-"""Searches in which an option that is the same in all trials is wrong."""
+"""Searches with options that are wrong, or seldom meant."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -58,3 +58,22 @@ def test_options_may_be_corrected_while_all_trials_have_failed(
         study.check_options({"x": "x=range(0,9)", "file": "file=b"})
     with pytest.raises(LabError, match="started with x="):  # Optuna does not change a range
         study.check_options({"x": "x=1,2", "file": "file=b" if corrected else "file=a"})
+
+
+@pytest.mark.long
+def test_what_a_search_does_with_seeds_and_resume(command: Any) -> None:
+    small = [
+        "sweep=optuna",
+        "model=nw",
+        "trainer.max_epochs=1",
+        "pictures=0",
+        "logger=none",
+        "sweep.trials=1",
+    ]
+    done = command(*small, "resume=auto")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("Error: resume=auto: leave it out: a search continues when its command is")
+    done = command(*small, "seed=1,2")
+    assert done.status == 0
+    assert done.err.startswith("Warning: seed=1,2 is searched like other options, so that the best trial may")
+    assert done.err.count("\n") == 1

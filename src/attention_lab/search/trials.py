@@ -1,6 +1,7 @@
 """Run a search: the trials of an Optuna study, until there are as many as wanted."""
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
+from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, counted, one_line, printable
 from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.files.run_files import ERROR, PRUNED, SWEEP
@@ -43,6 +45,10 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
         value = config.sweep[name]
         if not isinstance(value, int) or value < 1:
             raise LabError(f"sweep.{name}={value}: choose 1 or more")
+    if config.resume is not None:
+        raise LabError(
+            f"resume={config.resume}: leave it out: a search continues when its command is repeated"
+        )
     if config.sweep.study in (None, ""):
         raise LabError("sweep.study is empty: give a name, such as sweep.study=mine, or leave the option out")
     if ".." in Path(str(config.sweep.study)).parts:
@@ -64,6 +70,12 @@ def _search(config: DictConfig, space: Space, launcher: Launcher, url: str, fold
     study = _open(config, space, url, folder)
     write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
     print(console_message("Search", folder), flush=True)
+    if SEED in space.searched:
+        warning = (
+            f"{space.searched[SEED].input_line} is searched like other options, so that the best trial may "
+            "have nothing but the luckiest seed: give one, and train the best trial with several"
+        )
+        print(console_message("Warning", warning), file=sys.stderr)
     # Pass these on, since the job may run elsewhere, where they would have other values.
     study_options = {"study": config.sweep.study, "storage": url}
     job = partial(_run_trial, space, launcher, study_options)
