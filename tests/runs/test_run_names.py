@@ -70,17 +70,20 @@ def test_the_folder_of_a_job_needs_no_quotes(options: str, name: str) -> None:
         (1, ["data.train_size=20", "seed=2"], "1_seed-2"),
         (0, ["data.train_size=20", "seed=1"], "0_default"),  # it was the only seed
         (3, ["data.train_size=30", "seed=2"], "3_seed-2"),
-        (3, ["data.train_size=20", "seed=3"], "3_seed-3"),  # not finished
+        (3, ["data.train_size=20", "seed=3"], "2_seed-3"),  # not finished: it is resumed
+        (7, ["data.train_size=20", "seed=4"], "5_seed-4"),  # started twice, and finished once
         (4, ["data.train_size=20", "seed=2"], "4_seed-2"),  # already has a folder
     ],
 )
-def test_a_finished_job_keeps_its_folder_in_a_longer_sweep(
+def test_a_job_keeps_its_folder_in_a_longer_sweep(
     number: int, options: list[str], name: str, tmp_path: Path
 ) -> None:
     fixed = "data.train_size=20"
     make_run(tmp_path / "0_default", {"test/loss": 1}, overrides=[fixed, "seed=1"])
     make_run(tmp_path / "1_seed-2", {"test/loss": 1}, overrides=[fixed, "seed=2"])
     make_run(tmp_path / "2_seed-3", overrides=[fixed, "seed=3"])
+    make_run(tmp_path / "5_seed-4", {"test/loss": 1}, overrides=[fixed, "seed=4"])
+    make_run(tmp_path / "6_seed-4", overrides=[fixed, "seed=4"])
     (tmp_path / "4_seed-2").mkdir()
     own = job_name(number, next(one for one in options if one.startswith("seed")))
     assert resumed_job_name(tmp_path, own, options) == name

@@ -5,10 +5,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-_say_why: list[Callable[[int], None]] = []
+_at_exit: list[Callable[[int], None]] = []
 """What to call before the program ends: see `say_before_exit`."""
 
 
@@ -27,7 +28,7 @@ def exit_on_signals() -> None:
 
 def say_before_exit(say: Callable[[int], None]) -> None:
     """Set what prints how to go on, given the signal, when one of the handlers below ends the program."""
-    _say_why[:] = [say]
+    _at_exit[:] = [say]
 
 
 def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
@@ -40,15 +41,18 @@ def raise_exit(signum: int, _: FrameType | None) -> NoReturn:
             sys.__unraisablehook__(dropped)
 
     sys.unraisablehook = repeat
-    while _say_why:  # only once, however often the signal is sent
-        _say_why.pop()(signum)
+    _say(signum)
     sys.exit(128 + signum)
 
 
 def exit_at_once(signum: int, _: FrameType | None) -> NoReturn:
     """End the program; an exception could be caught by a library, or leave it in a state that it reports."""
-    try:
-        while _say_why:
-            _say_why.pop()(signum)
-    finally:  # even if it interrupted a print
-        os._exit(128 + signum)
+    _say(signum)
+    os._exit(128 + signum)
+
+
+def _say(signum: int) -> None:
+    """Print how to go on: only once, however often the signal is sent, and only if printing is possible."""
+    with suppress(OSError, RuntimeError, ValueError):  # closed streams; a print that the signal interrupted
+        while _at_exit:
+            _at_exit.pop()(signum)

@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,7 @@ class LeaderboardCallback(Callback):
         self.total = math.prod(count for count in counts.values() if count is not None)
         if swept:
             exclude_from_names(config, [key for key in counts if key not in swept])
-        records = Path(config.hydra.sweep.dir).glob("*/.hydra/overrides.yaml")
-        self.earlier = {path: path.stat().st_mtime_ns for path in records}
+        self.earlier = _times_of_start(Path(config.hydra.sweep.dir))
         print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
         if submitit := OmegaConf.select(config, "hydra.launcher.submitit_folder"):
             files = f"{submitit.replace('%j', '*')}/*_log.out"  # %j is the ID of a job
@@ -156,8 +156,8 @@ class LeaderboardCallback(Callback):
         if not measured:
             return
         found = write_leaderboard(folder, measured, self.view, config.pictures_format)
-        # Hydra rewrites the record of each job that it starts.
-        earlier = {path.parents[1] for path, at in self.earlier.items() if path.stat().st_mtime_ns == at}
+        now = _times_of_start(folder)
+        earlier = {job for job, start in self.earlier.items() if now.get(job) == start}
         failed = [one for one in found.failed if folder / one.folder not in earlier]
         before = [one for one in found.failed if one not in failed]
         for line in describe_failures(before, len(jobs), "job"):
@@ -171,6 +171,15 @@ def _error_line(error: BaseException) -> str:
     if not isinstance(error, CompactHydraException):
         return ""
     return first_line(error).removeprefix("Error: ")
+
+
+def _times_of_start(sweep: Path) -> dict[Path, int]:
+    """When each job in a sweep's folder was last started: Hydra then writes its options anew."""
+    found = {}
+    for record in sweep.glob("*/.hydra/overrides.yaml"):
+        with suppress(OSError):  # it has been removed
+            found[record.parents[1]] = record.stat().st_mtime_ns
+    return found
 
 
 def _overrides(config: DictConfig) -> list[Override]:

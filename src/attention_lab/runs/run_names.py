@@ -59,7 +59,7 @@ def job_name(number: int, options: str) -> str:
 
 
 def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
-    """The name of a job's folder in a resumed sweep: that of a finished job with the same options, if any.
+    """The name of a job's folder in a resumed sweep: that of an earlier job with the same options, if any.
 
     If the sweep has more values than before, such as more seeds, its jobs have other numbers and names.
 
@@ -68,17 +68,18 @@ def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
         name: the name that the job has otherwise, and keeps if there is such a folder.
         options: the options on its command line.
     """
-    return name if is_there(sweep / name) else _finished_jobs(sweep).get(_distinct(options), name)
+    return name if is_there(sweep / name) else _earlier_jobs(sweep).get(_distinct(options), name)
 
 
 @cache
-def _finished_jobs(sweep: Path) -> dict[frozenset[str], str]:
-    """The names of the folders of finished jobs in a sweep's folder, by their options."""
+def _earlier_jobs(sweep: Path) -> dict[frozenset[str], str]:
+    """The names of the jobs' folders in a sweep's folder, by their options; finished jobs take precedence."""
+    folders = [record.parents[1] for record in sweep.glob("*/.hydra/overrides.yaml")]
     found = {}
-    for metrics in sorted(sweep.glob(f"*/{METRICS}")):
-        options = read_yaml_or_none(metrics.parent / ".hydra" / "overrides.yaml")
+    for folder in sorted(folders, key=lambda folder: (is_there(folder / METRICS), folder.name)):
+        options = read_yaml_or_none(folder / ".hydra" / "overrides.yaml")
         if isinstance(options, list):
-            found[_distinct(map(str, options))] = metrics.parent.name
+            found[_distinct(map(str, options))] = folder.name
     return found
 
 
