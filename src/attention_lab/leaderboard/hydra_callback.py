@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -69,15 +70,8 @@ class LeaderboardCallback(Callback):
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
                 raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
         overrides = _overrides(config)
-        lists_values = config.hydra.sweeper._target_.endswith(
-            ".BasicSweeper"
-        )  # one of Hydra's plugins may not
-        for one in overrides if lists_values else ():
-            if one.is_sweep_override() and not one.is_discrete_sweep():
-                raise LabError(
-                    f"{one.input_line} is for a search, with sweep=optuna; "
-                    f"for a sweep, list the values, as in {one.key_or_group}=1,2"
-                )
+        if config.hydra.sweeper._target_.endswith(".BasicSweeper"):  # a plugin of Hydra's may take ranges
+            _check_values(overrides)
         counts = sweep_sizes(overrides)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
@@ -171,6 +165,16 @@ def _error_line(error: BaseException) -> str:
     if not isinstance(error, CompactHydraException):
         return ""
     return first_line(error).removeprefix("Error: ")
+
+
+def _check_values(overrides: Iterable[Override]) -> None:
+    """Raise LabError for a range without steps, such as `interval(0, 1)`, which only a search can use."""
+    for one in overrides:
+        if one.is_sweep_override() and not one.is_discrete_sweep():
+            raise LabError(
+                f"{one.input_line} is for a search, with sweep=optuna; "
+                f"for a sweep, list the values, as in {one.key_or_group}=1,2"
+            )
 
 
 def _times_of_start(sweep: Path) -> dict[Path, int]:

@@ -180,15 +180,14 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
     found: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
         found.setdefault(tuple(_text(key, job.value(key)) for key in keys), []).append(job)
-    # Beside tests of other checkpoints, those of best.ckpt, as after training, are named by it.
-    unnamed = {"ckpt_path": BEST} if any(is_test(job.config) for job in jobs) else {}
-    return [
-        Setting(
-            {key: unnamed.get(key) if (value := group[0].value(key)) is None else value for key in keys},
-            group,
-        )
-        for group in found.values()
-    ]
+    with_tests = any(is_test(job.config) for job in jobs)
+
+    def shown(job: Job, key: str) -> Any:
+        """An option; beside tests of other checkpoints, a test after training has the one that it tested."""
+        value = job.value(key)
+        return BEST if value is None and key == "ckpt_path" and with_tests else value
+
+    return [Setting({key: shown(group[0], key) for key in keys}, group) for group in found.values()]
 
 
 def headlines(jobs: Sequence[Job]) -> list[str]:
