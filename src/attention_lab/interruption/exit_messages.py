@@ -40,7 +40,7 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
 
 
 def print_between_jobs(config: DictConfig, signum: int) -> None:
-    """Print how to go on with a sweep or a search that a signal ends while none of its jobs handles it."""
+    """Print how to resume a sweep or search that a signal stops while no job is handling signals."""
     if JOB_LINE.unfinished:
         JOB_LINE.end("stopped")
     if config.get("sweep") is not None:

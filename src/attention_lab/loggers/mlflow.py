@@ -65,30 +65,30 @@ class MLFlowRunLogger(MLFlowLogger, RunLogger):
         notes: str | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
-        uri = tracking_uri or _PROCESS_URI
-        own = None if uri else f"{_SQLITE}{self.folder / DATABASE}"
+        given = tracking_uri or _PROCESS_URI
+        uri = given or f"{_SQLITE}{self.folder / DATABASE}"
         self._prefix, self._run_id, self._experiment_id, self._checkpoint_callback = "", None, None, None
         self._initialized = self._own = self._checked = False
         if rank_zero_only.rank:  # type: ignore[attr-defined]
             return  # only the first process opens the database
-        self._own = own is not None
-        if own:
+        self._own = not given
+        if self._own:
             _check_name(self.folder)
             _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
-        elif uri:
+        else:
             _check_opens(uri)
             _check_answers(uri)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-        if uri and uri.startswith(_SERVERS):  # MLflow would print the page of the run after each stage
+        if uri.startswith(_SERVERS):  # MLflow would print the page of the run after each stage
             os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         try:
             with self._one_line():
                 super().__init__(
                     experiment_name=experiment_name,
                     run_name=run_title(self.folder),
-                    tracking_uri=uri or own,
+                    tracking_uri=uri,
                     tags=dict.fromkeys(tags, "true") | ({NOTE: notes} if notes else {}),
-                    artifact_location=_files_beside(uri or own),
+                    artifact_location=_files_beside(uri),
                 )
         except ImportError:
             raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
@@ -188,12 +188,12 @@ def _check_opens(uri: str) -> None:
         raise LabError(f"logger=mlflow: {uri}: {first_line(error)}") from None
 
 
-def _files_beside(uri: str | None) -> str | None:
+def _files_beside(uri: str) -> str | None:
     """The folder for the files of a new experiment, beside an SQLite database; None if the server chooses.
 
     With a database, MLflow would keep the files in `mlruns` in the working directory.
     """
-    file = _sqlite_file(uri or "")
+    file = _sqlite_file(uri)
     return None if file is None else str(file.absolute().parent / "mlflow_artifacts")
 
 

@@ -125,7 +125,8 @@ class SharedStudy:
             if kept is None or (changed and self._may_change(changed)):
                 self.study.set_user_attr(_OPTIONS, dict(options))
                 return
-        for key in changed:
+        if changed:
+            key = changed[0]
             before, now = (
                 printable(f"with {lines[key]}" if key in lines else f"without {key}")
                 for lines in (first, options)
