@@ -289,7 +289,7 @@ def test_only_a_repeated_sweep_keeps_the_results_of_its_jobs(
 def test_a_sweep_whose_jobs_print_to_files_says_which(
     submitit: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hydra_callback, "_overrides", lambda config: [])
+    monkeypatch.setattr(hydra_callback, "sweep_overrides", lambda config: [])
     launcher = {"submitit_folder": "${hydra.sweep.dir}/.submitit/%j"} if submitit else {}
     hydra = {"sweep": {"dir": "logs/sweep"}, "launcher": launcher, "sweeper": {"_target_": ".BasicSweeper"}}
     config = OmegaConf.create({"hydra": hydra})

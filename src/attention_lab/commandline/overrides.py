@@ -13,10 +13,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, QuotedString
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.config_parts import MOST_LEVELS
 from attention_lab.errors import LabError
@@ -126,6 +127,18 @@ def _depth(value: Any) -> int:
 def parse_overrides(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
     """Parse the overrides of a command line that Hydra has accepted; `glob(*)` needs the loader."""
     return OverridesParser.create(config_loader=loader).parse_overrides(list(texts))
+
+
+def sweep_overrides(config: DictConfig) -> list[Override]:
+    """The overrides of a sweep: the parameters of its sweeper, then those of the command line."""
+    params = OmegaConf.select(config, "hydra.sweeper.params") or {}
+    given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
+    return parse_overrides(given, GlobalHydra.instance().config_loader())
+
+
+def needs_listed_values(config: DictConfig) -> bool:
+    """Whether a sweep is run by Hydra's own sweeper; those of its plugins may take ranges."""
+    return str(config.hydra.sweeper._target_).endswith(".BasicSweeper")
 
 
 def read_value(text: str) -> Any:

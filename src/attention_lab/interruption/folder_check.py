@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationResolutionError
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
-from attention_lab.commandline.overrides import parse_overrides, paths_given
+from attention_lab.commandline.overrides import needs_listed_values, paths_given, sweep_overrides
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import is_there, matches_in
@@ -131,13 +131,12 @@ def _new_jobs(config: DictConfig) -> Iterator[tuple[Path, bool]]:
 
     There are none for other sweepers, whose jobs are not known yet.
     """
-    if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
+    if not needs_listed_values(config):
         return
     loader, before = GlobalHydra.instance().config_loader(), HydraConfig.instance().cfg
-    given = [*(f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items())]
-    overrides = parse_overrides([*given, *config.hydra.overrides.task], loader)
+    overrides = sweep_overrides(config)
     if any(one.is_sweep_override() and not one.is_discrete_sweep() for one in overrides):
-        return  # Hydra reports it
+        return  # the leaderboard's callback reports it
     named = copy.deepcopy(config)
     if any(one.is_sweep_override() for one in overrides):
         exclude_from_names(named, [one.key_or_group for one in overrides if not one.is_sweep_override()])

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
@@ -17,7 +16,7 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
-from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
+from attention_lab.commandline.overrides import needs_listed_values, sweep_overrides, sweep_sizes
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, console_width, printable
 from attention_lab.errors import LabError, first_line
@@ -30,7 +29,7 @@ from attention_lab.leaderboard.failures import describe_failures
 from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.runs.recorded_failures import read_failure, record_failure
-from attention_lab.runs.run_folder import find_runs, read_job
+from attention_lab.runs.run_folder import find_runs, read_job, started_jobs
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.runs.started import note_new_folders
 from attention_lab.text_tables import metric_name, number
@@ -69,8 +68,8 @@ class LeaderboardCallback(Callback):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
                 raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
-        overrides = _overrides(config)
-        if config.hydra.sweeper._target_.endswith(".BasicSweeper"):  # a plugin of Hydra's may take ranges
+        overrides = sweep_overrides(config)
+        if needs_listed_values(config):
             _check_values(overrides)
         counts = sweep_sizes(overrides)
         swept = [key for key, count in counts.items() if count is not None]
@@ -180,13 +179,7 @@ def _check_values(overrides: Iterable[Override]) -> None:
 def _times_of_start(sweep: Path) -> dict[Path, int]:
     """When each job in a sweep's folder was last started: Hydra then writes its options anew."""
     found = {}
-    for record in sweep.glob("*/.hydra/overrides.yaml"):
+    for record in started_jobs(sweep):
         with suppress(OSError):  # it has been removed
             found[record.parents[1]] = record.stat().st_mtime_ns
     return found
-
-
-def _overrides(config: DictConfig) -> list[Override]:
-    params = OmegaConf.select(config, "hydra.sweeper.params") or {}
-    given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
-    return parse_overrides(given, GlobalHydra.instance().config_loader())

@@ -14,7 +14,7 @@ from attention_lab.config_parts import DECISIVE, SEED, affects_results, complete
 from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside, short_path
-from attention_lab.files.regular_files import is_file, is_there
+from attention_lab.files.regular_files import is_file, is_there, matches_in
 from attention_lab.files.run_files import (
     CHECKPOINTS,
     CONFIG,
@@ -157,6 +157,12 @@ def _order(folder: Path) -> tuple[str, float, str]:
     """A sort key: by sweep, then by Hydra's job number, then by name."""
     number = lookup(read_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
     return str(folder.parent), number if isinstance(number, int) else float("inf"), folder.name
+
+
+def started_jobs(sweep: Path) -> list[Path]:
+    """The records of the jobs in a sweep's folder: Hydra writes the options of each when it starts."""
+    records = (folder / ".hydra" / "overrides.yaml" for folder in matches_in(sweep, "*"))
+    return [record for record in records if is_there(record)]
 
 
 def read_job(folder: Path) -> Job:

@@ -12,7 +12,7 @@ from attention_lab.commandline.overrides import as_typed, option_names, quote, s
 from attention_lab.files.regular_files import is_there
 from attention_lab.files.run_files import METRICS
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.run_folder import read_choices, read_yaml_or_none
+from attention_lab.runs.run_folder import read_choices, read_yaml_or_none, started_jobs
 
 RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
@@ -74,12 +74,11 @@ def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
 @cache
 def _earlier_jobs(sweep: Path) -> dict[frozenset[str], str]:
     """The names of the jobs' folders in a sweep's folder, by their options; finished jobs take precedence."""
-    folders = [record.parents[1] for record in sweep.glob("*/.hydra/overrides.yaml")]
     found = {}
-    for folder in sorted(folders, key=lambda folder: (is_there(folder / METRICS), folder.name)):
-        options = read_yaml_or_none(folder / ".hydra" / "overrides.yaml")
+    for record in sorted(started_jobs(sweep), key=lambda record: is_there(record.parents[1] / METRICS)):
+        options = read_yaml_or_none(record)
         if isinstance(options, list):
-            found[_distinct(map(str, options))] = folder.name
+            found[_distinct(map(str, options))] = record.parents[1].name
     return found
 
 
