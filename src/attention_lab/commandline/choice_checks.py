@@ -22,7 +22,7 @@ from attention_lab.commandline.other_names import OWN_FILES, meant_by
 from attention_lab.commandline.overrides import as_text, listed_values, parse_override, split_override
 from attention_lab.config_parts import MECHANISM
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_there
+from attention_lab.files.regular_files import exists, is_file
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -78,7 +78,7 @@ def _check_word(argument: str, folders: Sequence[Path]) -> None:
         known = ", ".join(choices_of(argument, folders))
         raise LabError(f"{argument} is not an option: write {argument}=..., without spaces: choose {known}")
     files = (path / f"{argument}.yaml" for one in folders for path in one.iterdir())
-    groups = {path.parent.name for path in files if is_there(path)} - {*RARE}
+    groups = {path.parent.name for path in files if exists(path)} - {*RARE}
     if groups:
         meant = " or ".join(f"{group}={argument}" for group in sorted(groups))
         raise LabError(f"{argument} is not an option: did you mean {meant}?")
@@ -213,7 +213,7 @@ def _named_choices(override: Override) -> Iterator[str]:
 def _file_of(group: str, choice: str, folders: Sequence[Path]) -> Path | None:
     """The file of a choice, which may be in a subfolder of its group; Hydra also accepts the file's name."""
     paths = (Path(f"{one}/{group}/{choice.removesuffix('.yaml')}.yaml") for one in folders)
-    return next(filter(is_there, paths), None)
+    return next(filter(exists, paths), None)
 
 
 def _meant(group: str, choice: str, folders: Sequence[Path]) -> str:

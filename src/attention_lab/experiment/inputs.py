@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from attention_lab.commandline.overrides import as_text, list_items, quote, split_override
 from attention_lab.data.reading.files import LARGEST_FILE, decode_text, read_text
 from attention_lab.errors import LabError, LineError
-from attention_lab.files.regular_files import is_there, read_up_to
+from attention_lab.files.regular_files import exists, read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 """Standard input, and the paths that shells make from `inputs=<(command)`; no other input may be a pipe."""
@@ -99,7 +99,7 @@ def _read_file(path: str) -> str:
     try:
         return read_text(path)
     except LabError as error:
-        if is_there(path):
+        if exists(path):
             raise
         single = path if re.fullmatch(r"[\w.-]+", path) else quote(path)
         raise LabError(f"{error}; to predict for a single input, write 'inputs=[{single}]'") from None

@@ -28,12 +28,12 @@ def is_folder(path: str | Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def is_there(path: str | Path) -> bool:
+def exists(path: str | Path) -> bool:
     """Whether a path exists; False if it is too long."""
     return os.path.exists(path)  # noqa: PTH110
 
 
-def is_named(path: str | Path) -> bool:
+def lexists(path: str | Path) -> bool:
     """Whether a path exists, even as a broken link; False if it is too long."""
     return os.path.lexists(path)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attention_lab.console_text import LONGEST_MESSAGE, printable
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_folder, is_there
+from attention_lab.files.regular_files import exists, is_folder
 from attention_lab.files.run_files import CHECKPOINTS
 from attention_lab.inference.safetensors_files import SUFFIX, read
 from attention_lab.inference.trained_model import TrainedModel
@@ -47,7 +47,7 @@ def _weights_path(model: str | Path) -> Path:
     path = Path(str(model))
     if is_folder(path) and not path.name.endswith(SUFFIX):
         path = path / WEIGHTS
-    if path.suffix != SUFFIX or not is_there(path):
+    if path.suffix != SUFFIX or not exists(path):
         names = f"a model of the package ({', '.join(packaged)})" if packaged else "a model of the package"
         trained = path.suffix == ".ckpt" or is_folder(Path(str(model), CHECKPOINTS))
         hint = "; for a checkpoint or a run's folder, use attention_lab.load" if trained else ""

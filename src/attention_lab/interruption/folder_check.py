@@ -21,7 +21,7 @@ from attention_lab.commandline.exit_errors import errors_in_one_line
 from attention_lab.commandline.overrides import needs_listed_values, paths_given, sweep_overrides
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside
-from attention_lab.files.regular_files import is_there, matches_in
+from attention_lab.files.regular_files import exists, matches_in
 from attention_lab.interruption.early_signals import say_before_exit
 from attention_lab.interruption.exit_messages import print_between_jobs
 from attention_lab.interruption.resume import AUTO, has_checkpoint
@@ -39,7 +39,7 @@ def check_folder_writable(arguments: Sequence[str]) -> None:
         return  # options such as --help write nothing
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
-    existing = next(path for path in (folder, *folder.parents) if is_there(path))
+    existing = next(path for path in (folder, *folder.parents) if exists(path))
     try:
         with suppress(FileNotFoundError):
             folder.stat()  # an error if its name is too long

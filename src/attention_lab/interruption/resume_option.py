@@ -8,7 +8,7 @@ from pathlib import Path
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
 from attention_lab.config_parts import GROUPS
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_folder, is_there
+from attention_lab.files.regular_files import exists, is_file, is_folder
 from attention_lab.files.run_files import CONFIG, SWEEP
 from attention_lab.interruption.resume import AUTO
 from attention_lab.runs.checkpoint_paths import newest_run
@@ -61,12 +61,12 @@ def _is_choice(folder: Path, choice: str) -> bool:
 
 
 def _why_not_resumable(folder: Path) -> str:
-    if not is_there(folder):
+    if not exists(folder):
         return "there is no such folder"
     if is_file(folder):
         run = next((path for path in folder.parents if is_file(path / CONFIG)), folder.parent)
         return f"give the folder of the run, {run}"
-    if is_there(folder / SWEEP):
+    if exists(folder / SWEEP):
         return "to resume a sweep, run its command again with resume=auto hydra.sweep.dir=<that folder>"
     if is_folder(folder / ".hydra"):
         return "that run was stopped before it started: run its command again"

@@ -13,7 +13,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.paths import is_inside, short_path
-from attention_lab.files.regular_files import is_named, is_there
+from attention_lab.files.regular_files import exists, lexists
 from attention_lab.files.writing import remove
 from attention_lab.loggers.base import RunLogger, read_run_id, run_title, save_run_id
 
@@ -150,7 +150,7 @@ def _check_settings(folder: str) -> None:
     Wandb reads them in the working directory, which may be that folder.
     """
     for settings in (Path("wandb", "settings"), Path(".wandb", "settings")):
-        if is_there(settings) and is_inside(settings, folder):
+        if exists(settings) and is_inside(settings, folder):
             raise LabError(
                 f"{settings} in the run's folder may name another server for wandb: remove it, or start in "
                 "another folder"
@@ -159,5 +159,5 @@ def _check_settings(folder: str) -> None:
 
 def _check_place(folder: Path) -> None:
     """Reject a `.wandb` in the run's folder, perhaps a link from others: wandb prefers it to `wandb`."""
-    if is_named(folder / ".wandb"):
+    if lexists(folder / ".wandb"):
         raise LabError(f"{folder / '.wandb'}: wandb would write there, not to {folder / 'wandb'}: remove it")

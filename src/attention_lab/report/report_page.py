@@ -13,7 +13,7 @@ from attention_lab.commandline.option_paths import lookup
 from attention_lab.config_parts import SEED
 from attention_lab.console_text import console_message, counted
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_there, open_regular
+from attention_lab.files.regular_files import exists, is_file, open_regular
 from attention_lab.files.run_files import CONFIG, LOG, METRICS
 from attention_lab.files.writing import write_atomically
 from attention_lab.leaderboard.board import by_data, compare_runs
@@ -155,7 +155,7 @@ def _read(job: Job, name: str, order: Sequence[str] = ()) -> Run:
     """
     config, metrics = job.folder / CONFIG, job.folder / METRICS
     options = read_options(config, str(config))
-    return _run(job, name, options, read_metrics(metrics, str(metrics)) if is_there(metrics) else {}, order)
+    return _run(job, name, options, read_metrics(metrics, str(metrics)) if exists(metrics) else {}, order)
 
 
 def _read_of_several(job: Job, name: str, order: Sequence[str]) -> Run:

@@ -6,7 +6,7 @@ from typing import Any
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_folder, is_named, is_utf8, matches_in
+from attention_lab.files.regular_files import is_file, is_folder, is_utf8, lexists, matches_in
 from attention_lab.files.run_files import BEST, CHECKPOINTS
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
@@ -38,7 +38,7 @@ def find_checkpoints(given: Paths) -> list[Path]:
     paths = [
         _best(path) if is_folder(path) else path
         for one in several
-        for path in _without_tables(expand_paths([one], "ckpt_path", "file", is_named))
+        for path in _without_tables(expand_paths([one], "ckpt_path", "file", lexists))
     ]
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")

@@ -14,7 +14,7 @@ from attention_lab.config_parts import DECISIVE, SEED, affects_results, complete
 from attention_lab.console_text import console_message, one_line
 from attention_lab.errors import LabError
 from attention_lab.files.paths import is_inside, short_path
-from attention_lab.files.regular_files import is_file, is_there, matches_in
+from attention_lab.files.regular_files import exists, is_file, matches_in
 from attention_lab.files.run_files import (
     CHECKPOINTS,
     CONFIG,
@@ -162,7 +162,7 @@ def _order(folder: Path) -> tuple[str, float, str]:
 def started_jobs(sweep: Path) -> list[Path]:
     """The records of the jobs in a sweep's folder: Hydra writes the options of each when it starts."""
     records = (folder / ".hydra" / "overrides.yaml" for folder in matches_in(sweep, "*"))
-    return [record for record in records if is_there(record)]
+    return [record for record in records if exists(record)]
 
 
 def read_job(folder: Path) -> Job:
@@ -255,7 +255,7 @@ def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
         LabError: it is damaged; the message names `label` or the file.
     """
     label = label or path.name
-    if not is_there(path):
+    if not exists(path):
         raise LabError(f"no {label}: the run was stopped or killed, or is still running")
     metrics = read_json(path, label)
     if not isinstance(metrics, dict) or not metrics:

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import as_typed, option_names, quote, split_override
-from attention_lab.files.regular_files import is_there
+from attention_lab.files.regular_files import exists
 from attention_lab.files.run_files import METRICS
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.run_folder import read_choices, read_yaml_or_none, started_jobs
@@ -68,14 +68,14 @@ def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
         name: the name that the job has otherwise, and keeps if there is such a folder.
         options: the options on its command line.
     """
-    return name if is_there(sweep / name) else _earlier_jobs(sweep).get(_distinct(options), name)
+    return name if exists(sweep / name) else _earlier_jobs(sweep).get(_distinct(options), name)
 
 
 @cache
 def _earlier_jobs(sweep: Path) -> dict[frozenset[str], str]:
     """The names of the jobs' folders in a sweep's folder, by their options; finished jobs take precedence."""
     found = {}
-    for record in sorted(started_jobs(sweep), key=lambda record: is_there(record.parents[1] / METRICS)):
+    for record in sorted(started_jobs(sweep), key=lambda record: exists(record.parents[1] / METRICS)):
         options = read_yaml_or_none(record)
         if isinstance(options, list):
             found[_distinct(map(str, options))] = record.parents[1].name

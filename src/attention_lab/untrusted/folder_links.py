@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_folder, is_named
+from attention_lab.files.regular_files import is_file, is_folder, lexists
 from attention_lab.files.run_files import CHECKPOINTS, CONFIG, EARLIER_LOGS, HEATMAPS, LOG, PROFILE, SWEEP
 
 MOST_FILES = 100_000
@@ -37,7 +37,7 @@ def check_links(folder: Path, most: int = MOST_FILES, names: Collection[str] | N
         LabError: it is not a folder, a link leads out of it, or it contains a hard link or something that is
             not a file, has too many files or levels, or cannot be read.
     """
-    if is_named(folder) and not is_folder(folder):
+    if lexists(folder) and not is_folder(folder):
         raise LabError(f"{folder} is not a folder: remove it")
     real = Path(os.path.realpath(folder))
     try:

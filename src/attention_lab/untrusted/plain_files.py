@@ -16,7 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from attention_lab.config_parts import MOST_LEVELS
 from attention_lab.console_text import one_line
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_file, is_named, is_there, not_a_file, read_regular
+from attention_lab.files.regular_files import exists, is_file, lexists, not_a_file, read_regular
 from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
@@ -35,9 +35,9 @@ def check_checkpoint_exists(path: Path) -> None:
     if is_file(path):
         return
     problem = "no such file; a run's checkpoints are in its folder checkpoints/"
-    if is_there(path):
+    if exists(path):
         problem = not_a_file(path.stat().st_mode)
-    elif is_named(path):
+    elif lexists(path):
         problem = "it is a link that leads to no file"
     raise LabError(f"ckpt_path={path}: {problem}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.files.regular_files import is_there
+from attention_lab.files.regular_files import exists
 from attention_lab.files.run_files import CHECKPOINTS
 from attention_lab.machine import usable_cores
 from attention_lab.untrusted.configuration import (
@@ -115,7 +115,7 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
 def _check_no_pattern(given: str | list[str] | None, name: str) -> None:
     """Reject a pattern, such as `/**/*.ckpt`: to find what matches it may take hours."""
     for path in [given] if isinstance(given, str) else given or ():
-        if glob.has_magic(path) and not is_there(path):
+        if glob.has_magic(path) and not exists(path):
             raise LabError(
                 f"{name} has ckpt_path={path[:200]!r}, which is a pattern: give ckpt_path=... on the command "
                 "line if you want it"

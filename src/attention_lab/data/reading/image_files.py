@@ -22,7 +22,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.files import blame, looked_from
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
-from attention_lab.files.regular_files import is_there, open_regular
+from attention_lab.files.regular_files import exists, open_regular
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted image formats. Others, such as PostScript, are programs."""
@@ -216,7 +216,7 @@ def read_listed(
 def _path(text: str, folder: Path) -> Path:
     """The file in a folder that a text names; spaces around the text count only if such a file exists."""
     path = folder / text
-    return path if is_there(str(path)) else folder / text.strip()
+    return path if exists(str(path)) else folder / text.strip()
 
 
 def content_of(image: Tensor) -> Hashable:
