@@ -7,7 +7,7 @@ import pytest
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.callbacks import Pruning
-from attention_lab.callbacks.monitored_metric import MonitoredMetric, not_measured
+from attention_lab.callbacks.monitored_metric import MonitoredMetrics, not_measured
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
 
@@ -23,7 +23,7 @@ def trainer() -> Any:
 
 def test_before_training() -> None:
     with pytest.raises(LabError) as caught:
-        MonitoredMetric("validation/foo").on_sanity_check_end(trainer(), Any)
+        MonitoredMetrics({"monitor.metric": "validation/foo"}, early=True).on_validation_end(trainer(), Any)
     assert str(caught.value) == EXPECTED
 
 
@@ -59,4 +59,16 @@ def test_without_any_validation() -> None:
 
 
 def test_a_measured_metric_passes() -> None:
-    MonitoredMetric("validation/loss").on_sanity_check_end(trainer(), Any)
+    MonitoredMetrics({"monitor.metric": "validation/loss"}, early=True).on_validation_end(trainer(), Any)
+
+
+def test_metrics_of_training_are_left_to_lightning() -> None:
+    MonitoredMetrics({"monitor.metric": "train/foo"}, early=True).on_validation_end(trainer(), Any)
+
+
+@pytest.mark.long
+def test_early_stopping_accepts_training_that_ends_before_the_first_validation(command) -> None:
+    done = command("model=multihead", "callbacks=early_stopping", "trainer.max_steps=2", "pictures=0")
+    assert done.status == 0, done.err
+    assert "no validation has measured validation/accuracy: there is no best.ckpt" in done.err
+    assert (done.folder / "metrics.json").exists()

@@ -17,6 +17,10 @@ SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"
             "monitor.metric=validation/foo: there is no such metric; choose validation/loss, ",
         ),
         (
+            ["callbacks=early_stopping", "callbacks.early_stopping.monitor=validation/foo"],
+            "callbacks.early_stopping.monitor=validation/foo: there is no such metric; choose ",
+        ),
+        (
             ["task.beam_size=1000", "data.test_size=1600", "data.batch_size=320"],
             "task.beam_size=1000 makes 320,000 sequences of a batch of 320, more than 262,144",
         ),

@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from attention_lab.callbacks.monitored_metric import MonitoredMetric
+from attention_lab.callbacks.monitored_metric import METRIC, MonitoredMetrics
 from attention_lab.callbacks.progress import JobProgress
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
@@ -62,7 +62,7 @@ def fit(config: DictConfig) -> float | None:
         cost, deferred = Cost(), DeferredSignals()
         guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
-        more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
+        more = (*compile_callbacks(plain["compile"]), _metric_check(plain))
         callbacks = (*_messages(plain, folder), restoring, guard, cost, *more)
         trainer = make_trainer(trainer_configuration(plain), *callbacks)
         check_parameters(trainer, task)
@@ -116,10 +116,15 @@ def _train(trainer: pl.Trainer, task: Task, data: DataModule, start: Start, guar
         raise Stopped(deferred.signum)
 
 
-def _metric_check(plain: Config) -> list[pl.Callback]:
-    """A check of a monitored metric given on the command line; the metrics in `conf/` exist."""
-    typed = any(one.startswith("monitor.metric=") for one in HydraConfig.get().overrides.task)
-    return [MonitoredMetric(plain["monitor"]["metric"])] if typed and plain["monitor"]["metric"] else []
+def _metric_check(plain: Config) -> MonitoredMetrics:
+    """A check of the monitored metrics; early if the command line gives one, since those in `conf/` exist."""
+    parts = plain["callbacks"].items()
+    metrics = {METRIC: plain["monitor"]["metric"]}
+    metrics |= {f"callbacks.{name}.monitor": part.get("monitor") for name, part in parts}
+    monitored = {option: metric for option, metric in metrics.items() if isinstance(metric, str)}
+    overridden = [override.lstrip("+").partition("=")[0] for override in HydraConfig.get().overrides.task]
+    typed = any(option in monitored for option in overridden)
+    return MonitoredMetrics(monitored, early=typed)
 
 
 def _messages(plain: Config, folder: Path) -> list[pl.Callback]:
