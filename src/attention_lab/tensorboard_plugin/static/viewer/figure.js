@@ -147,15 +147,14 @@ export class Figure {
   #dragged(event) {
     if (!this.drag) return false;
     const { grid } = this.drag.part;
-    const moved = [
-      Math.round((this.drag.y - event.clientY) / grid.cellHeight) * grid.down,
-      Math.round((this.drag.x - event.clientX) / grid.cellWidth) * grid.across,
-    ];
-    if (!moved.some(Boolean)) return this.moved;
+    const down = Math.round((this.drag.y - event.clientY) / grid.cellHeight);
+    const across = Math.round((this.drag.x - event.clientX) / grid.cellWidth);
+    if (!down && !across) return this.moved;
     if (!this.moved) this.over.setPointerCapture(this.drag.id);
     this.moved = true;
-    [this.drag.x, this.drag.y] = [event.clientX, event.clientY];
-    this.move.pan(...moved);
+    this.drag.y -= down * grid.cellHeight; // the rest of a cell counts in the next move
+    this.drag.x -= across * grid.cellWidth;
+    this.move.pan(down * grid.down, across * grid.across);
     return true;
   }
 

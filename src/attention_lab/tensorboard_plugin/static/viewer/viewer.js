@@ -11,7 +11,7 @@ import { headingOf } from "./heading.js";
 import { helpDialog, listen } from "./keyboard.js";
 import { visible } from "./labels.js";
 import { Overview } from "./overview.js";
-import { broughtIntoView, moved, zoomed } from "./part.js";
+import { broughtIntoView, moved, partOf, zoomed } from "./part.js";
 import { pageOf } from "./picture.js";
 import { Player } from "./player.js";
 import { Readout } from "./readout.js";
@@ -66,7 +66,7 @@ class Viewer {
       (cell) => this.#press(cell),
       {
         zoom: (factor, cell) => this.zoom(factor, cell),
-        pan: (rows, columns) => this.change(moved(this.scene, rows, columns)),
+        pan: (rows, columns) => this.change(moved(this.#part(), rows, columns)),
       },
     );
     this.readout = new Readout();
@@ -293,7 +293,12 @@ class Viewer {
 
   /** Zoom by a factor around a cell; by default around the chosen one, or else the middle. */
   zoom(factor, cell = null) {
-    if (this.scene) this.change(zoomed(this.scene, factor, cell, this.state));
+    if (this.scene) this.change(zoomed(this.#part(), factor, cell, this.state));
+  }
+
+  /** The visible part as last chosen, which may not be drawn yet. */
+  #part() {
+    return partOf(this.scene.panels, this.state);
   }
 
   /** Choose the next query or key whose label contains a text, bring it into view, and say how many there are. */
