@@ -1,4 +1,4 @@
-"""Moving around in a long input: dragging and the wheel."""
+"""Moving around in a long input: dragging, the wheel and the search."""
 
 import re
 from pathlib import Path
@@ -55,3 +55,20 @@ def test_turns_of_the_wheel_add_up(browser: Browser, page: str) -> None:
     browser.wait(READY)
     first, last, *_ = map(int, re.findall(r"\d+", browser.run(SHOWN)))
     assert last - first + 1 == 48  # not 78, as after one turn
+
+
+def test_escape_empties_the_search_and_all_that_it_marked(browser: Browser, page: str) -> None:
+    """Chromium emptied the field, but the number of matches and their marks stayed."""
+    browser.open(page)
+    browser.press("/")
+    browser.run("document.querySelector('.al-text').scrollIntoView()")
+    browser.call("Input.insertText", text="word19")
+    browser.wait("document.querySelectorAll('.al-has').length === 2 * 11")
+    escape = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, **escape)
+    browser.wait("document.activeElement === document.body")
+    assert browser.run("document.querySelector('.al-search').value") == ""
+    assert browser.run("document.querySelector('.al-found').textContent") == ""
+    assert browser.run("document.querySelectorAll('.al-has').length") == 0
+    assert "word19" in browser.run("document.querySelector('.al-readout').textContent")  # stays chosen

@@ -71,7 +71,11 @@ export class Controls {
       oninput: () => actions.seek(this.search.value, 0, false),
       onkeydown: (event) => {
         if (event.key === "Enter") actions.seek(this.search.value, 1, event.shiftKey);
-        if (event.key === "Escape") this.search.blur();
+        if (event.key === "Escape") {
+          this.search.value = ""; // browsers do this too, but not all of them report it
+          actions.seek("", 0, false);
+          this.search.blur();
+        }
       },
     });
     this.found = make("output.al-found");
