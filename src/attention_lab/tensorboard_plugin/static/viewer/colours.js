@@ -112,8 +112,8 @@ export function partOf(weight, scale) {
 export const css = ([r, g, b], alpha = 1) =>
   alpha === 1 ? `rgb(${r},${g},${b})` : `rgba(${r},${g},${b},${alpha})`;
 
-/** @returns {boolean} whether white is more legible than black on a colour */
-export const isDeep = (colour) => lightness(colour) < 56;
+/** White or black, whichever has more contrast to a colour: at least 4.5. */
+export const inkOn = (colour) => (lightness(colour) < 49.5 ? "#ffffff" : "#000000");
 
 /** A css colour as one little-endian pixel of ImageData. */
 export function pixelOf(colour) {

@@ -1,6 +1,6 @@
 /** The enlarged map: queries down, keys across, both with labels. */
 
-import { colourOf, isDeep, partOf } from "./colours.js";
+import { colourOf, inkOn, partOf } from "./colours.js";
 import { every, fitted, short, token } from "./labels.js";
 import { gridFor, paint } from "./paint.js";
 import { widthOf } from "./pen.js";
@@ -116,7 +116,7 @@ function numbers(pen, scene, { panel, grid, part, x, y }, scale) {
         y + (query - top + 0.5) * grid.cellHeight,
       ];
       const text = `${difference && weight > 0 ? "+" : ""}${weight.toFixed(2)}`.replace("-", "−");
-      pen.text(text, centre, middle, { size: 11, align: "center", fill: isDeep(colour) ? "#ffffff" : "#10151d" });
+      pen.text(text, centre, middle, { size: 11, align: "center", fill: inkOn(colour) });
     }
   }
 }

@@ -1,6 +1,6 @@
 /** The example as text: its keys shaded by the weights of the chosen query, and its queries, which can be chosen. */
 
-import { colourOf, css, isDeep, partOf } from "./colours.js";
+import { colourOf, css, inkOn, partOf } from "./colours.js";
 import { make } from "./dom.js";
 import { pixelRow, token, visible } from "./labels.js";
 import { isPicture } from "./pixels.js";
@@ -197,7 +197,7 @@ class Tokens {
     if (changed & (DARK | (CHOSEN - 1))) {
       const colour = colourOf(this.theme, level / LEVELS);
       style.background = level ? css(colour) : "";
-      style.color = level ? (isDeep(colour) ? "#fff" : "#10151d") : "";
+      style.color = level ? inkOn(colour) : "";
     }
     if (changed & CHOSEN) classList.toggle("al-chosen", look & CHOSEN);
     if (changed & MASKED) classList.toggle("al-masked", look & MASKED);
