@@ -23,7 +23,8 @@ COLOURS = """(() => [
 @pytest.fixture
 def report(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
     """A report on two runs with many numbers, on a dark system."""
-    record = encode(AttentionRecord(WEIGHTS, list("abcdefghijkl"), list("abcdefghijkl"), module="decoder"))
+    labels = list("abcdefghijkl")
+    record = encode(AttentionRecord(WEIGHTS, labels, labels, input="abcdefghijkl", module="decoder"))
     results = [Result(f"test/{n}", f"a metric with a long name {n}", "1.000") for n in range(12)]
     runs = [Run(name, results=results, records={"example 1/decoder": {0: record}}) for name in "ab"]
     path = tmp_path / "report.html"
@@ -52,12 +53,41 @@ def test_a_dark_report_is_printed_in_light_colours(report: Browser) -> None:
 
 def test_nothing_that_is_printed_scrolls(report: Browser) -> None:
     _emulate(report, "print", "light")
-    boxes = "[...document.querySelectorAll('.scroll, .viewer, .al-overview, .al-tokens, .al-figure')]"
-    assert report.run(f"{boxes}.length") > 4
+    names = ".scroll, .viewer, .al-overview, .al-example, .al-tokens, .al-figure"
+    boxes = f"[...document.querySelectorAll('{names}')]"
+    assert report.run(f"{boxes}.length") > 5
     hidden = "({overflowX: x, overflowY: y}) => x !== 'visible' || y !== 'visible'"
     assert report.run(f"{boxes}.map(getComputedStyle).filter({hidden}).length") == 0
     for part in (".theme", ".al-over"):  # a button; a canvas that Chromium prints white, over the map
         assert report.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none"
+
+
+def test_no_control_is_printed(browser: Browser, tmp_path: Path) -> None:
+    """Paper showed the buttons that zoom, the search, and the slider of the steps."""
+    labels = [f"token {at}" for at in range(200)]
+    record = encode(AttentionRecord(np.full((1, 200, 200), 1 / 200, np.float32), labels, labels))
+    page = make_page(Heading("title"), [Run("run", records={"example 1/decoder": {0: record, 1: record}})])
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri())
+    controls = """[...document.querySelectorAll('button, input')].filter((one) =>
+      !one.matches('.al-tile, .al-token') && one.checkVisibility()).length"""
+    assert browser.run(controls) > 15
+    _emulate(browser, "print", "light")
+    assert browser.run(controls) == 0
+    said = ["document.querySelector('.al-step')", "document.querySelector('.al-shown')"]
+    assert all(browser.run(f"{one}.checkVisibility()") for one in said)
+    _emulate(browser, "", "light")
+
+
+def test_on_narrow_paper_the_heads_and_the_map_are_not_rows_of_a_grid(report: Browser) -> None:
+    """Firefox began a new page with the map, even if it fitted below the heads."""
+    window = {"width": 720, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    report.call("Emulation.setDeviceMetricsOverride", **window)
+    display = "getComputedStyle(document.querySelector('.al-body')).display"
+    assert report.run(display) == "grid"
+    _emulate(report, "print", "light")
+    assert report.run(display) == "block"
+    report.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_names_of_runs_are_printed_in_the_colours_of_their_lines(report: Browser) -> None:
