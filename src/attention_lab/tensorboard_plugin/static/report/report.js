@@ -78,6 +78,7 @@ document.getElementById("content").append(
         type: "button",
         textContent: "◐",
         title: "light or dark",
+        "aria-label": "light or dark",
         onclick: () => theme.toggle(),
       }),
     ),
