@@ -75,7 +75,7 @@ def _check_line(done, part: str) -> None:
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
         ("tags={a:1}", "tags={'a': 1} must be a list, as in 'tags=[one,two]'"),
         ("data={a:1}", "data={'a': 1} is unknown: choose cmudict, copy"),
-        ("data.train_file=a", "there is no option data.train_file; data=image_files, inflection, "),
+        ("data.train_file=a", "there is no option data.train_file; data=csv_regression, image_files, "),
         ("seed=null", "seed=null must be a whole number, such as 1"),
         ("-m seed=1,b", "seed=b must be a whole number, such as 1"),
         ("optimizer.lr=nan", "optimizer.lr=nan must be a number, such as 0.002"),
@@ -139,7 +139,7 @@ def _check_line(done, part: str) -> None:
         ("data.train_size=5", "sine, sort have it; data has size, stress"),
         (
             "data.test_file=a",
-            "there is no option data.test_file; data=image_files, inflection, ",
+            "there is no option data.test_file; data=csv_regression, image_files, ",
         ),
         ("debug=null", "debug=null: leave it out to choose nothing, or choose default, fast_dev_run"),
         (

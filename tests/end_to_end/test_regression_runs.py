@@ -48,6 +48,15 @@ def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> N
     predicted = model.predict([str(x + 0.05) for x, _ in rows])
     errors = [(float(a) - y) ** 2 for a, (_, y) in zip(predicted, rows, strict=True)]
     assert metrics_of(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
+    assert other.err == ""
+    (tmp_path / "fit.csv").unlink()
+    alone = command("stage=test", checkpoint, f"data.test_file={tmp_path}/other.csv")
+    assert (alone.status, alone.err) == (0, "")
+    assert metrics_of(alone.folder)["test/mse"] == metrics_of(other.folder)["test/mse"]
+    chance = command(
+        "stage=test", checkpoint, f"data.file={tmp_path}/other.csv", "++data.fractions=[0.8,0.1,0.1]"
+    )
+    assert "only its test split (4 examples) is tested; to test on the whole file" in chance.err
 
 
 @pytest.mark.slow

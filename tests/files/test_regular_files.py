@@ -84,7 +84,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Path], Path]
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    "csv": lambda path: CSVRegression(str(path)).setup(),
+    "csv": lambda path: CSVRegression(file=str(path)).setup(),
     "pairs": lambda path: Pairs(file=str(path)).setup(),
     "inflection": lambda path: Inflection(file=str(path)).setup(),
     "labelled": lambda path: Labelled(train_file=str(path), validation_file="x", test_file="x").setup(),

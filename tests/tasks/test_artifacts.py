@@ -181,7 +181,7 @@ def test_the_fitted_curve_stands_with_its_band_the_truth_and_the_test_samples() 
 def test_data_that_does_not_know_its_curve_and_keeps_no_test_shows_neither(tmp_path: Path) -> None:
     rows = "".join(f"{n},{n * n}\n" for n in range(20))
     (tmp_path / "squares.csv").write_text(f"x,y\n{rows}")
-    data = CSVRegression(str(tmp_path / "squares.csv"), fractions=(1, 0, 0))
+    data = CSVRegression(file=str(tmp_path / "squares.csv"), fractions=(1, 0, 0))
     for given in (data, None):
         panel = _fitted(data).curve_panel(given)
         assert panel is not None

@@ -73,7 +73,7 @@ TABLES: dict[str, tuple[str, Callable[[str], DataModule]]] = {
     ),
     "csv": (
         "x,y,z\n" + "".join(f'{n},{n / 2},"{n}"\n' for n in range(30)),
-        lambda path: CSVRegression(path, ["x", "y"], "z"),
+        lambda path: CSVRegression(file=path, inputs=["x", "y"], target="z"),
     ),
     "nodes": (
         "".join(f"n{n}\t{'ab'[n % 2]}\t{n}\t0.5\n" for n in range(30)),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.constructor_options import options_of
-from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples, split_names
+from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
@@ -74,7 +74,8 @@ class RegressionData(DataModule):
                 )
             if split.is_complex():
                 raise LabError(f"{name} must give real numbers, not {split.dtype}")
-        if not len(rows.train):
+        tested_alone = len(rows.test) and self.given(RegressionCodec)
+        if not len(rows.train) and not tested_alone:
             raise LabError("there are no examples for training")
         return Table(inputs, target, rows.map(lambda split: split.detach().double()))
 
@@ -105,8 +106,11 @@ class RegressionData(DataModule):
         return self._train
 
     def probe(self, size: int) -> Batch:
-        """The complete validation split for any `size`: its weights form one heatmap, its fit one curve."""
-        split = self.splits.validation
+        """The complete validation split for any `size`: its weights form one heatmap, its fit one curve.
+
+        It is the test split if only that is given.
+        """
+        split = self.splits.validation if len(self.splits.validation) else self.splits.test
         return split[torch.arange(len(split))]
 
 
@@ -140,9 +144,9 @@ class Sine(RegressionData):
 
 
 class CSVRegression(RegressionData):
-    """Numbers from any comma-separated file (UTF-8) with a header.
+    """Numbers from comma-separated files (UTF-8) with a header: one for each split, or a single one.
 
-    Rows are assigned to the splits at random. A split whose fraction is 0 stands for the training set,
+    The rows of a single file are split at random. A split whose fraction is 0 stands for the training set,
     evaluated leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
 
     Args:
@@ -152,21 +156,21 @@ class CSVRegression(RegressionData):
     @options_of(CSVSpec)
     def __init__(self, spec: CSVSpec) -> None:
         super().__init__(spec.standardize, spec.batch_size)
-        self.spec = spec
+        self.files = spec
 
     def blame_file(self) -> AbstractContextManager[None]:
         """See `RegressionData`."""
-        return blame(self.spec.file)
+        return blame(str(self.files.file or self.files.train_file or self.files.test_file))
 
     def table(self) -> Table:
-        """Read the file."""
-        inputs, target = self.spec.columns, str(self.spec.target)
+        """Read the files."""
+        inputs, target = self.files.columns, str(self.files.target)
         width = len(inputs) + 1
-        splits = read_once(self.spec).map(
+        splits = read_once(self.files).map(
             lambda rows: torch.tensor(rows, dtype=torch.float64).reshape(len(rows), width)
         )
         keyed = splits.map(lambda split: [Keyed(tuple(row[:-1]), row[-1]) for row in split.tolist()])
-        self.shared = shared_examples(keyed, split_names(Splits(*[self.spec.file] * 3)), target)
+        self.shared = shared_examples(keyed, self.files.names, target)
         return Table(inputs, target, splits)
 
 

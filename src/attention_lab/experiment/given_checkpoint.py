@@ -55,8 +55,9 @@ def load_trained_model(plain: Config) -> Given:
         print(console_message("Warning", warning), file=sys.stderr)
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     config = {**plain, **given, **trained.task.recipe["config"]}
-    file = config["data"].get("file")
-    is_new = "test_file" in config["data"] and _absolute(file) not in trained_on
+    file, fractions = config["data"].get("file"), config["data"].get("fractions")
+    has_test_split = "test_file" in config["data"] and fractions and fractions[-1] > 0
+    is_new = has_test_split and _absolute(file) not in trained_on
     return Given(trained, config, str(file) if file is not None and is_new else None)
 
 

@@ -75,7 +75,7 @@ def test_the_splits_of_one_file_share_nothing_but_rows_of_numbers() -> None:
         data.setup()
         assert data.shared == ""
     Path("all").write_text("x,y\n" + "1,2\n" * 10)
-    table = CSVRegression("all")
+    table = CSVRegression(file="all")
     table.setup()
     assert table.shared == (
         "1 of 1 examples in all (validation) are also in all (training); "
@@ -83,7 +83,7 @@ def test_the_splits_of_one_file_share_nothing_but_rows_of_numbers() -> None:
         "1 of 1 examples in all (test) are also in all (validation)"
     )
     Path("all").write_text("x,y\n" + "".join(f"1,{n}\n" for n in range(10)))
-    table = CSVRegression("all", fractions=[0.9, 0.1, 0])
+    table = CSVRegression(file="all", fractions=[0.9, 0.1, 0])
     table.setup()
     assert table.shared == "1 of 1 examples in all (validation) are in all (training) with another y"
 

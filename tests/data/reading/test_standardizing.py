@@ -21,7 +21,7 @@ def _file(path: Path, rows: list[tuple[float, float]]) -> str:
 
 def _refusal(path: Path, rows: list[tuple[float, float]], *, standardize: bool = True) -> str:
     with pytest.raises(LabError) as caught:
-        CSVRegression(_file(path, rows), fractions=[1, 0, 0], standardize=standardize).setup()
+        CSVRegression(file=_file(path, rows), fractions=[1, 0, 0], standardize=standardize).setup()
     text = str(caught.value)
     assert text.count(str(path)) == 1 and "\n" not in text
     return text.removeprefix(str(path))
@@ -57,7 +57,7 @@ def test_a_column_of_subnormal_numbers_is_refused_with_what_would_be_right(tmp_p
 def test_small_and_large_inputs_are_standardised(tmp_path: Path) -> None:
     for scale in (1e-36, 1e-20, 1e20, 3e37):
         data = CSVRegression(
-            _file(tmp_path / "a.csv", [(n * scale, 1.0) for n in range(10)]), fractions=[1, 0, 0]
+            file=_file(tmp_path / "a.csv", [(n * scale, 1.0) for n in range(10)]), fractions=[1, 0, 0]
         )
         inputs = data.training_set().inputs
         assert inputs.mean().item() == pytest.approx(0, abs=1e-6)

@@ -18,5 +18,5 @@ from attention_lab.errors import LabError
 )
 def test_the_columns_of_a_csv_file_are_different(inputs: tuple[str, ...], complaint: str) -> None:
     with pytest.raises(LabError) as caught:
-        CSVSpec("table.csv", inputs=inputs)
+        CSVSpec(file="table.csv", inputs=inputs)
     assert str(caught.value).startswith(complaint)

@@ -1,10 +1,11 @@
-"""The options of regression data in tables, and the reading of a CSV file, without torch."""
+"""The options of regression data in tables, and the reading of CSV files, without torch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attention_lab.data.reading.files import blame, read_csv
 from attention_lab.data.reading.splitting import Splits, partition
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.option_checks import check_fractions, check_seed
 from attention_lab.errors import LabError
 
@@ -33,25 +34,31 @@ class TableSpec:
         check_seed(self.seed)
 
 
-@dataclass(frozen=True)
-class CSVSpec(TableSpec):
+@dataclass(frozen=True, kw_only=True)
+class CSVSpec(FileSpec):
     """The options of `CSVRegression`.
 
     Attributes:
-        file: path of the file.
         inputs: names of the input columns; YAML reads one such as 2024 as a number.
         target: name of the column to predict.
+        fractions: shares of the splits of `file`; that of validation or test may be 0.
+        standardize: see `TableSpec`.
+        seed: seed of the split of `file`.
+        batch_size: see `DataModule`.
 
     Raises:
         LabError: the columns are not at least one input and a target, or see `TableSpec`.
     """
 
-    file: str
     inputs: Sequence[str | int] = ("x",)
     target: str | int = "y"
+    standardize: bool = True
+    seed: int = 0
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_fractions(self.fractions)
+        check_seed(self.seed)
         if not isinstance(self.inputs, Iterable) or not self.columns:
             raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
         if str(self.target) in self.columns:
@@ -65,8 +72,10 @@ class CSVSpec(TableSpec):
         return [self.inputs] if isinstance(self.inputs, str) else [str(name) for name in self.inputs]
 
     def load(self) -> Splits[list[list[float]]]:
-        """Read the file: the numbers of each row, the target last."""
-        rows = read_csv(self.file, [*self.columns, str(self.target)])
-        with blame(self.file):
+        """Read the files: the numbers of each row, the target last."""
+        return self.gather(lambda file: read_csv(file, [*self.columns, str(self.target)]), self._divided)
+
+    def _divided(self, rows: list[list[float]]) -> Splits[list[list[float]]]:
+        with blame(str(self.file)):
             numbers = partition(range(len(rows)), self.fractions, self.seed)
         return numbers.map(lambda split: [rows[number] for number in split])
