@@ -121,3 +121,13 @@ def test_batches_carry_the_symbols_that_have_no_id() -> None:
     assert codec.decode(batch.references[0, 1], batch.unseen[0].references[1]) == "xñy"
     assert data.splits.validation[torch.arange(1)].unseen == ()
     assert codec.encode(["ñb"]).unseen[0].source == ("ñ",)
+
+
+def test_symbols_in_another_unicode_form_are_said_to_be_known() -> None:
+    composed, decomposed = "été", "e\u0301te\u0301"
+    told = unseen_symbols([[decomposed, "nu"]], Vocabulary([composed]), "a.tsv", Terms())
+    assert told.endswith("(in 1 of 1 examples); in the Unicode form NFC, 1 of them does")
+    told = unseen_symbols(["éàx"], Vocabulary(["e", "a", "\u0300", "\u0301"]), "a.tsv", Terms())
+    assert told.endswith("(in 1 of 1 examples); in the Unicode form NFD, 2 of them do")
+    told = unseen_symbols([[decomposed]], Vocabulary(["autre"]), "a.tsv", Terms())
+    assert told.endswith("(in 1 of 1 examples)")

@@ -184,6 +184,8 @@ def test_vectors_that_are_no_small_picture_have_numbers() -> None:
         (NUMBERS, "1", "input 2: 1 number, but 2 are needed: x, z"),
         (ONE_NUMBER, "1 2", "input 2: 2 numbers, but 1 is needed: x"),
         (ONE_NUMBER, "", "input 2: no numbers, but 1 is needed: x"),
+        (NUMBERS, "x, z", "input 2: a header: leave out this line, as each line is an input: x, z"),
+        (NUMBERS, "w,x,z,y", "input 2: a header: leave out this line, as each line is an input: x, z"),
         (NUMBERS, "1,two", "input 2: 'two' should be a finite number, such as 1.5"),
         (TRANSDUCTION, "\n", "input 2: empty; at least one symbol is needed"),
         (TEXTS, "", "input 2: empty; at least one symbol is needed"),

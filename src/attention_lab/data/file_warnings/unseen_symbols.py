@@ -56,7 +56,8 @@ def unseen_symbols(
             counts.update(sorted(missing))
             affected.append(total)
     first = f", first in {number} {affected[0]:,}" if number and affected else ""
-    return _line(counts, place, terms, f"{len(affected):,} of {total:,} {terms.examples}{first}")
+    line = _line(counts, place, terms, f"{len(affected):,} of {total:,} {terms.examples}{first}")
+    return line + _in_another_form(counts, vocabulary)
 
 
 def unseen_in_files(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Splits[str]:
@@ -76,7 +77,7 @@ def unseen_in_texts(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, 
         counts = Counter(chain.from_iterable(blocks))
         missing = Counter({symbol: counts[symbol] for symbol in vocabulary.unseen(counts)})
         share = f"{missing.total():,} of {counts.total():,} {terms.examples}"
-        return _line(missing, place, terms, share)
+        return _line(missing, place, terms, share) + _in_another_form(missing, vocabulary)
 
     return Splits("", line(splits.validation, files.names.validation), line(splits.test, files.names.test))
 
@@ -103,6 +104,16 @@ def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:
         f"{len(names):,} {terms.symbol}{'' if one else 's'} in {place} {terms.reason.format(s='s' * one)} "
         f"and {'is' if one else 'are'} {terms.effect}: {', '.join(names[:_NAMED])}{more} (in {share})"
     )
+
+
+def _in_another_form(missing: Iterable[str], vocabulary: Vocabulary) -> str:
+    """How many of the symbols occur in training once they are normalised; on a screen, both look the same."""
+    for form in ("NFC", "NFD"):
+        others = [other for one in missing if (other := unicodedata.normalize(form, one)) != one]
+        known = sum(not (vocabulary.unseen([other]) and vocabulary.unseen(other)) for other in others)
+        if known:
+            return f"; in the Unicode form {form}, {known:,} of them do{'es' * (known == 1)}"
+    return ""
 
 
 def _name(symbol: str) -> str:

@@ -81,11 +81,16 @@ class RegressionCodec(BaseCodec):
         return RegressionBatch(inputs, targets, torch.full([len(rows)], -1))
 
     def _numbers(self, line: str) -> list[float]:
-        fields = line.replace(",", " ").split()
-        if len(fields) != len(self.inputs):
-            needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
-            raise LabError(f"{counted(len(fields), 'number')}, but {needed}: {', '.join(self.inputs)}")
-        return [*map(parse_number, fields), self.mean[-1]]
+        fields, names = line.replace(",", " ").split(), ", ".join(self.inputs)
+        try:
+            if len(fields) != len(self.inputs):
+                needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
+                raise LabError(f"{counted(len(fields), 'number')}, but {needed}: {names}")
+            return [*map(parse_number, fields), self.mean[-1]]
+        except LabError:
+            if {name.strip() for name in line.split(",")}.issuperset(self.inputs):
+                raise LabError(f"a header: leave out this line, as each line is an input: {names}") from None
+            raise
 
     def decode(self, prediction: Tensor) -> str:
         """One prediction [1] as text, in the units of the data."""
