@@ -56,6 +56,11 @@ def test_a_score(word: str, score: str) -> None:
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
 
 
+def test_a_score_is_checked() -> None:
+    torch.manual_seed(0)
+    _defined("own-model.md", "gradcheck", **_defined("own-model.md", "class Metric"))
+
+
 def test_a_normaliser_and_a_pooling() -> None:
     parts = _defined("own-model.md", "class SquaredRelu")
     attention = Attention(ScaledDot(4, 4), parts["SquaredRelu"](), parts["Largest"]())
@@ -193,3 +198,20 @@ def test_a_gradient_of_a_gradient() -> None:
     keys = torch.randn(4, 10, 32)
     query = _defined("library.md", "create_graph", torch=torch, attention=attention, keys=keys)["query"]
     assert query.grad is not None and query.grad.any()
+
+
+def test_an_attention_layer_with_a_score() -> None:
+    layer = _defined("library.md", "class SelfAttention")["SelfAttention"](size=16, heads=4).eval()
+    x, mask = torch.randn(2, 5, 16), lengths_mask(torch.tensor([5, 3]), 5)
+    with recording(layer) as weights:
+        y = layer(x, mask.unsqueeze(1))
+    assert y.shape == (2, 5, 16) and weights["attention"].shape == (2, 4, 5, 5)
+    assert torch.allclose(y[1, :3], layer(x[1:, :3])[0], atol=1e-6)
+    assert layer.attention.score.value_weight.shape[0] == 4
+
+
+def test_the_profiler_shows_the_fused_kernel() -> None:
+    attention, query = Attention(ScaledDot(32, 32)), torch.randn(4, 1, 32)
+    given = {"attention": attention, "query": query, "memory": attention.remember(torch.randn(4, 10, 32))}
+    shown = _defined("library.md", "profiler.key_averages", **given)["profiler"].key_averages()
+    assert "aten::scaled_dot_product_attention" in {one.key for one in shown}
