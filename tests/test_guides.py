@@ -170,9 +170,11 @@ def test_a_copy_of_torchs_layer() -> None:
 
 def test_generating_step_by_step() -> None:
     layer = MultiHead(Mechanism(ScaledDot), size=64, heads=8)
-    found = _defined("library.md", "layer.step", torch=torch, layer=layer)
+    found = _defined("library.md", "layer.step(prompt)", torch=torch, layer=layer)
     x = torch.cat([found["prompt"], found["following"]], 1)
     assert torch.allclose(found["y"], layer(x, causal=True)[:, -1:], atol=1e-5)
+    y = _defined("library.md", "layer.step(prompt, mask", **found, lengths_mask=lengths_mask)["y"]
+    assert torch.allclose(y[2], layer(x[2:3, 6:11], causal=True)[0, -1:], atol=1e-5)
 
 
 def test_options_of_parts() -> None:

@@ -180,35 +180,6 @@ def test_piece_by_piece_equals_all_at_once(score: type, positions: str) -> None:
     assert torch.allclose(module(x, causal_mask(7)), module(x, causal=True), atol=1e-12)
 
 
-@pytest.mark.parametrize("groups", [2, 1])
-@pytest.mark.parametrize("score", [ScaledDot, Additive])
-@pytest.mark.parametrize("positions", ["none", "rotary", "t5"])
-@pytest.mark.parametrize("grad", [True, False])
-def test_step_by_step_equals_all_at_once(score: type, positions: str, groups: int, grad: bool) -> None:
-    torch.manual_seed(0)
-    relative = make_relative(positions, 2, 4)
-    module = MultiHead(Mechanism(score), 8, 2, relative=relative, key_value_heads=groups).double()
-    x, memory, found = torch.randn(3, 7, 8, dtype=torch.float64), None, []
-    with torch.set_grad_enabled(grad):
-        for part in x.split([2, 1, 1, 3], 1):
-            with recording(module) as weights:
-                output, memory = module.step(part, memory)
-            found.append(output)
-            assert weights["attention"].shape == (3, 2, part.shape[1], memory.value.shape[-2])
-        assert torch.allclose(torch.cat(found, 1), module(x, causal=True), atol=1e-12)
-
-
-def test_a_step_continues_only_what_a_step_has_read() -> None:
-    module, x = MultiHead(Mechanism(ScaledDot), 8, 2), torch.randn(3, 4, 8)
-    other = MultiHead(Mechanism(ScaledDot), 8, 4)
-    for memory in (other.step(x)[1], module.remember(x), module.step(x[:1])[1]):
-        with pytest.raises(ValueError, match="memories must agree"):
-            module.step(x, memory)
-    masked = module.remember(x, torch.tensor([[[True, False, True, True]]]), causal=True)
-    with pytest.raises(ValueError, match="a memory with a mask cannot be extended"):
-        module.step(x, masked)
-
-
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic", "t5"])
 def test_each_example_has_its_own_graph_of_who_sees_whom(positions: str) -> None:
     torch.manual_seed(0)

@@ -67,19 +67,24 @@ class Memory(NamedTuple):
         return Memory(chosen(self.keys), chosen(self.value), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":
-        """This memory with the keys and values of `more` appended; neither may be masked.
+        """This memory with the keys, values and mask of `more` appended; without a mask, no key is hidden.
 
-        Without gradients, repeated calls copy only `more` from the second on: see `fast.key_value_cache`.
+        Without gradients, repeated calls copy only `more` from the second on, and the mask: see
+        `fast.key_value_cache`.
 
         Raises:
             TypeError: `more` is not a memory.
-            ValueError: one of them has a mask, only one of them is causal, they differ in more than the
-                number of keys, or `more` has keys without values.
+            ValueError: a mask differs between queries, only one of them is causal, they differ in more than
+                the number of keys, or `more` has keys without values.
         """
         if not isinstance(more, Memory):
             raise TypeError(f"extend takes the memory that remember(...) returns, not {kind_of(more)}")
-        if self.mask is not None or more.mask is not None:
-            raise ValueError("a memory with a mask cannot be extended")
+        masks = [x.mask for x in (self, more) if x.mask is not None]
+        if any(mask.shape[-2] != 1 for mask in masks):
+            raise ValueError(
+                "a memory with a row of its mask for each query cannot be extended: give one row for all "
+                "queries, such as [B, 1, K]"
+            )
         if self.causal != more.causal:
             raise ValueError(
                 f"memories must agree in whether they are causal: got {self.causal} and {more.causal}"
@@ -93,7 +98,16 @@ class Memory(NamedTuple):
                     )
             check_fields(more.keys, more.value, more.mask)
         keys, value = append_rows((self.keys, self.value), (more.keys, more.value))
-        return Memory(keys, value, None, self.causal)
+        return Memory(keys, value, _appended_mask(self, more) if masks else None, self.causal)
+
+
+def _appended_mask(first: Memory, second: Memory) -> Tensor:
+    """The masks of two memories, of one row each, one after the other; a missing one hides no key."""
+    shown = torch.ones(1, 1, dtype=torch.bool, device=first.keys.device)
+    masks = [shown if one.mask is None else one.mask for one in (first, second)]
+    sizes = [one.keys.shape[-2] for one in (first, second)]
+    *leading, _ = torch.broadcast_tensors(*(mask[..., :1] for mask in masks))[0].shape  # type: ignore[no-untyped-call]
+    return torch.cat([mask.expand(*leading, size) for mask, size in zip(masks, sizes, strict=True)], -1)
 
 
 @dataclass

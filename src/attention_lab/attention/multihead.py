@@ -147,7 +147,10 @@ class MultiHead(nn.Module):
         return output
 
     def step(
-        self, x: Float[Tensor, "B n d"], memory: Memory | None = None
+        self,
+        x: Float[Tensor, "B n d"],
+        memory: Memory | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
         """Causal self-attention of a sequence that is read step by step, one or more positions at a time.
 
@@ -157,22 +160,28 @@ class MultiHead(nn.Module):
             output, memory = layer.step(prompt)
             output, memory = layer.step(next_position, memory)
 
+        For prompts of different lengths, pad the shorter ones on the left, so that relative positions stay
+        right, and hide the padding by a mask in the first step.
+
         Args:
             x: the next n positions.
             memory: of the positions before, from the last step; None in the first one.
+            mask: `[B, 1, n]`, which of the next positions to attend to, now and in all later steps.
 
         Returns:
             The outputs for these positions, and the memory that includes them.
 
         Raises:
             TypeError: `x` is not a tensor, or the memory does not come from a step.
-            ValueError: the sequences have the wrong shape, or the memory has a mask, is not causal, or does
+            ValueError: the sequences or the mask have the wrong shape, or the memory is not causal, or does
                 not have the heads of this layer.
         """
-        check_sequences(x, self.size)
+        check_sequences(x, self.size, mask)
+        if mask is not None and (mask.dim() != 3 or mask.shape[1] != 1):
+            raise ValueError(f"a step takes a mask [B, 1, n] of its n positions, got {list(mask.shape)}")
         offset = 0 if memory is None else checked_memory("step(x, memory)", memory).value.shape[-2]
         query, key, value = self._split_all(self.project(x))
-        more = self._remember(key, value, None, True, offset)
+        more = self._remember(key, value, mask, True, offset)
         memory = more if memory is None else memory.extend(more)
         output: Tensor = self.output(self._attend(query, memory, offset))
         return output, memory
