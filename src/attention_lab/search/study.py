@@ -18,6 +18,7 @@ from sqlalchemy.engine import make_url
 from attention_lab.commandline.overrides import split_override
 from attention_lab.console_text import printable
 from attention_lab.errors import LabError, first_line
+from attention_lab.search.silent_trials import SilentTrials
 from attention_lab.search.storage import blame_database, connect, without_warnings
 from attention_lab.search.trial_checks import check_results, check_value
 
@@ -104,6 +105,7 @@ class SharedStudy:
             self.study: Study = optuna.create_study(
                 study_name=name, storage=self.storage, load_if_exists=True, **options
             )
+            self._silent = SilentTrials(self.storage, self.study._study_id)
             if [one.name.lower() for one in self.study.directions] != [options.get("direction", "minimize")]:
                 raise ValueError("it has a different direction")
 
@@ -204,9 +206,10 @@ class SharedStudy:
         """Mark the trials of dead processes as failed, and queue copies of them."""
         with self._blame_storage():
             fail_stale_trials(self.study)
+            silent = self._silent.numbers()
         for trial in self.trials(TrialState.RUNNING):
             # While we hold the lock, a trial can be running but unclaimed only if its process has died.
-            if trial.user_attrs.get(_CLAIMED) != trial.number:
+            if trial.user_attrs.get(_CLAIMED) != trial.number or trial.number in silent:
                 self._run_again(trial.number)
 
     @without_warnings()

@@ -149,8 +149,9 @@ def _run_trials(
                 break
             if others != waited_for:
                 print(
-                    f"Waiting for trials of other processes: {', '.join(map(str, others))} (the trial of a "
-                    f"killed process is run again after {study.storage.grace_period} seconds)",
+                    f"Waiting for trials of other processes: {', '.join(map(str, others))} (if these were "
+                    f"killed, their trials are run again after {study.storage.grace_period} seconds; sooner "
+                    "if you stop this search and repeat it with a shorter sweep.heartbeat)",
                     flush=True,
                 )
                 waited_for = others
