@@ -60,6 +60,19 @@ def test_options_may_be_corrected_while_all_trials_have_failed(
         study.check_options({"x": "x=1,2", "file": "file=b" if corrected else "file=a"})
 
 
+def test_of_two_processes_that_correct_options_at_once_the_first_ends(tmp_path: Path) -> None:
+    """It would run its trials with other options than those of the study."""
+    failed = join_study(tmp_path)
+    failed.check_options({"file": "file=a"})
+    failed.run_one(lambda trial: Result("failed", reason="no such file"))
+    first, second = join_study(tmp_path), join_study(tmp_path)
+    first.check_options({"file": "file=b"})
+    second.check_options({"file": "file=c"})
+    with pytest.raises(LabError, match="study was started with file=c, not with file=b: use the same"):
+        first.run_one(lambda trial: pytest.fail("the trial was run"))
+    assert second.run_one(lambda trial: Result("complete", 1.0)) == Result("complete", 1.0)
+
+
 @pytest.mark.long
 def test_what_a_search_does_with_seeds_and_resume(command: Any) -> None:
     small = [

@@ -99,7 +99,7 @@ class SharedStudy:
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, self._url = FileLock(folder / "study.lock"), make_url(url)
         self.name, self.wanted, self.distributions = name, wanted, distributions
-        self._first = True
+        self._first, self._options = True, dict[str, str]()
         with self.lock, self._blame_storage():
             self.storage = connect(url, heartbeat)
             self.study: Study = optuna.create_study(
@@ -117,24 +117,31 @@ class SharedStudy:
         Raises:
             LabError: an option differs; the message names the first one.
         """
+        self._options = dict(options)
         with self.lock:
-            with self._blame_storage():
-                kept = self.study.user_attrs.get(_OPTIONS)
-                if not isinstance(kept, dict | None) or not all(map(_is_text, (kept or {}).values())):
-                    raise TypeError("its options are not texts by name")
-            first = kept or {}
-            changed = sorted(key for key in {*first, *options} if first.get(key) != options.get(key))
-            if kept is None or (changed and self._may_change(changed)):
-                self.study.set_user_attr(_OPTIONS, dict(options))
-                return
-        if changed:
-            key = changed[0]
-            before, now = (
+            kept = self._kept_options()
+            if kept is None or (kept != self._options and self._may_change(_differing(kept, self._options))):
+                self.study.set_user_attr(_OPTIONS, self._options)
+            self._compare_options()
+
+    def _kept_options(self) -> dict[str, str] | None:
+        """The options that the study was started with; None if it is new."""
+        with self._blame_storage():
+            kept: dict[str, str] | None = self.study.user_attrs.get(_OPTIONS)
+            if not isinstance(kept, dict | None) or not all(map(_is_text, (kept or {}).values())):
+                raise TypeError("its options are not texts by name")
+        return kept
+
+    def _compare_options(self) -> None:
+        """Raise LabError if the study's options are not this process's: another may have corrected them."""
+        first, now = self._kept_options() or {}, self._options
+        for key in _differing(first, now):
+            before, after = (
                 printable(f"with {lines[key]}" if key in lines else f"without {key}")
-                for lines in (first, options)
+                for lines in (first, now)
             )
             raise LabError(
-                f"the study {self.name} was started {before}, not {now}: use the same options "
+                f"the study {self.name} was started {before}, not {after}: use the same options "
                 "again, or start another study with sweep.study=NAME"
             )
 
@@ -179,6 +186,7 @@ class SharedStudy:
             raise optuna.TrialPruned if result.state == "pruned" else _FailedError
 
         with self.lock:
+            self._compare_options()
             self._fail_dead_trials()
             if self._first and self.trials():
                 self.study.sampler.reseed_rng()  # a seed would propose other processes' values again
@@ -244,6 +252,11 @@ class SharedStudy:
                 f"sweep.storage={self._url!r}: the study {self.name} is damaged "
                 f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"
             ) from None
+
+
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The options that are not the same in both, by name."""
+    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def _is_text(value: object) -> bool:
