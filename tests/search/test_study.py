@@ -30,7 +30,7 @@ def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert storage_url(None, Path("a b")) == f"sqlite:///{tmp_path}/a b/study.db"
     assert storage_url("x.db", Path("a")) == storage_url("sqlite:///x.db", Path("a"))
-    assert storage_url("postgresql://me:secret@host/name", Path("a")) == "postgresql://me:secret@host/name"
+    assert storage_url("postgresql://me@host/name", Path("a")) == "postgresql://me@host/name"
     for wrong in ("sqlite://", "sqlite:///:memory:", "://x"):
         with pytest.raises(LabError, match=r"sweep\.storage="):
             storage_url(wrong, Path("a"))

@@ -25,13 +25,20 @@ def storage_url(storage: object, folder: Path) -> str:
     """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute.
 
     Raises:
-        LabError: it is neither, or a file that processes cannot share, or that its URL would not name.
+        LabError: it is neither, or has a password, or is a file that processes cannot share, or that its URL
+            would not name.
     """
     storage = str(folder / "study.db" if storage is None else storage)  # the name of a file may be a number
+    shown = f"sweep.storage={storage.partition('://')[0]}://..."  # without its password
     try:
         url = make_url(storage) if "://" in storage else URL.create("sqlite", database=storage)
-    except SQLAlchemyError:
-        raise LabError(f"sweep.storage={storage} is neither a file nor the URL of a database") from None
+    except (SQLAlchemyError, ValueError):
+        raise LabError(f"{shown} is neither a file nor the URL of a database") from None
+    if url.password is not None or any("passw" in key for key in url.query):
+        raise LabError(
+            f"{shown}: leave the password out, which the files of each run would show; PostgreSQL also takes "
+            "it from ~/.pgpass or PGPASSWORD"
+        )
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise LabError(
