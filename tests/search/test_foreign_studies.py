@@ -18,6 +18,7 @@ from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.files.run_files import ERROR, METRICS, PRUNED  # noqa: E402
 from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.study import Result  # noqa: E402
+from attention_lab.search.trial_checks import check_results  # noqa: E402
 
 
 def _run(_: Trial) -> Result:
@@ -58,6 +59,15 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
     study.study.add_trial(create_trial(params={"x": value}, distributions={"x": theirs}, value=0.0))
     with pytest.raises(LabError, match=r"is damaged \(.*(search space|_target_|oc\.env)"):
         study.trials()
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_a_result_that_is_not_finite_is_rejected(value: float) -> None:
+    """It would be the best of all. PostgreSQL stores NaN, too."""
+    trial = create_trial(value=0.0)
+    trial.values = [value]
+    with pytest.raises(ValueError, match="trial -1 has no result"):
+        check_results([trial], {})
 
 
 @pytest.mark.sampled(2, rest="long")

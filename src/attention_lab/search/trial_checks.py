@@ -1,5 +1,6 @@
 """Check the trials of a study, which may come from others: the best one becomes a configuration."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from optuna.distributions import BaseDistribution
@@ -7,7 +8,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 
 def check_results(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution]) -> None:
-    """Check that every complete trial has one number as its result, and options in the search space.
+    """Check that every complete trial has one finite number as its result, and options in the search space.
 
     Raises:
         ValueError, KeyError: a trial lacks one of them.
@@ -15,7 +16,7 @@ def check_results(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistrib
     for trial in trials:
         if trial.state != TrialState.COMPLETE:
             continue
-        if [type(value) for value in trial.values or ()] != [float]:
+        if [type(value) for value in trial.values or ()] != [float] or not math.isfinite(trial.values[0]):
             raise ValueError(f"trial {trial.number} has no result")
         for name, distribution in space.items():
             check_value(trial, name, distribution)
