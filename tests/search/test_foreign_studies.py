@@ -16,6 +16,7 @@ from studies import join_study  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.files.run_files import ERROR, METRICS, PRUNED  # noqa: E402
+from attention_lab.search import study as shared_study  # noqa: E402
 from attention_lab.search.jobs import SearchJobs  # noqa: E402
 from attention_lab.search.study import Result  # noqa: E402
 from attention_lab.search.trial_checks import check_results  # noqa: E402
@@ -135,6 +136,20 @@ def test_a_damaged_list_of_retries_is_named(tmp_path: Path) -> None:
     study.study.add_trial(create_trial(state=TrialState.RUNNING, system_attrs={"retry_history": "evil"}))
     with pytest.raises(LabError, match=r"is damaged \('str' object has no attribute 'append'\)"):
         study.run_one(_run)
+
+
+def test_a_study_with_more_running_trials_than_processes_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them would be run again, which takes some hundredths of a second on a server."""
+    monkeypatch.setattr(shared_study, "MOST_RUNNING", 2)
+    study = join_study(tmp_path, wanted=9)
+    for _ in range(2):
+        study.study.add_trial(create_trial(state=TrialState.RUNNING))
+    study.study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs={"claimed": 2}))
+    with pytest.raises(LabError, match=r"is damaged \(3 of its trials are running\): start another"):
+        study.run_one(_run)
+    assert len(study.trials(TrialState.RUNNING)) == 3
 
 
 def test_a_trial_starts_whatever_is_in_the_place_of_earlier_results(tmp_path: Path) -> None:

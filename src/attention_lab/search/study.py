@@ -25,6 +25,8 @@ from attention_lab.search.trial_checks import check_results, check_value
 KILLED = "killed"
 REASON = "reason"
 """Attribute of a trial that says why it was pruned or failed. A trial that failed without one was killed."""
+MOST_RUNNING = 1000
+"""Maximum number of trials that run at once. In a study from others, each one takes time to be run again."""
 _CLAIMED = "claimed"
 _OPTIONS = "options"
 _DAMAGE = (
@@ -213,6 +215,9 @@ class SharedStudy:
     def _fail_dead_trials(self) -> None:
         """Mark the trials of dead processes as failed, and queue copies of them."""
         with self._blame_storage():
+            running = len(self.trials(TrialState.RUNNING))
+            if running > MOST_RUNNING:
+                raise ValueError(f"{running} of its trials are running")
             fail_stale_trials(self.study)
             silent = self._silent.numbers()
         for trial in self.trials(TrialState.RUNNING):
@@ -223,9 +228,9 @@ class SharedStudy:
     @without_warnings()
     def _run_again(self, number: int) -> None:
         """Mark a running trial as killed and queue a copy of it."""
-        trial = self.trials()[number]
-        if trial.state == TrialState.RUNNING:
-            with self._blame_storage():
+        with self._blame_storage():
+            trial = self.storage.get_trial(_trial_id(self.storage, self.name, number))
+            if trial.state == TrialState.RUNNING:
                 self.study.tell(number, state=TrialState.FAIL)
                 RetryHeartbeatStaleTrialCallback()(self.study, trial)
 
