@@ -6,8 +6,14 @@ import pytest
 
 pytest.importorskip("optuna")
 
+from optuna.exceptions import StorageInternalError
+from optuna.storages import RDBStorage
+from optuna.trial import Trial
+from studies import join_study
+
 from attention_lab.errors import LabError
-from attention_lab.search.storage import storage_url
+from attention_lab.search.storage import blame_database, connect, storage_url
+from attention_lab.search.study import Result
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,34 @@ def test_an_address_that_cannot_be_read_is_not_repeated(address: str) -> None:
     with pytest.raises(LabError, match=r"^sweep\.storage=.*://\.\.\. is neither a file nor the URL") as error:
         storage_url(address, Path("a"))
     assert "secret" not in str(error.value)
+
+
+def test_a_heartbeat_that_cannot_be_recorded_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a server restarted, the heartbeats ended with a traceback, and the trial was run once more."""
+
+    def refuse(*_: object) -> None:
+        raise StorageInternalError("the server is restarting")
+
+    monkeypatch.setattr(RDBStorage, "record_heartbeat", refuse)
+    connect(storage_url(None, tmp_path), 20).record_heartbeat(1)
+
+
+def test_a_server_that_is_gone_at_the_end_of_a_trial_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna then ends with an error of its own, in which it reads a variable that it has not set."""
+    study = join_study(tmp_path, wanted=1)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageInternalError("the server is gone")
+
+    def job(trial: Trial) -> Result:
+        for name in ("set_trial_state_values", "get_trial"):
+            monkeypatch.setattr(RDBStorage, name, refuse)
+        return Result("complete", 0.5)
+
+    gone = r"^sweep\.storage=sqlite:///x: the server is gone$"
+    with pytest.raises(LabError, match=gone), blame_database("sqlite:///x"):
+        study.run_one(job)

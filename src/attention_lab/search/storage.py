@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
@@ -51,6 +51,15 @@ def storage_url(storage: object, folder: Path) -> str:
     return text
 
 
+class _Storage(RDBStorage):
+    """A storage whose heartbeats go on after one that could not be recorded, as while a server restarts."""
+
+    def record_heartbeat(self, trial_id: int) -> None:
+        """Record a heartbeat, or miss it: `GRACE` of them may be missed."""
+        with suppress(optuna.exceptions.StorageInternalError):
+            super().record_heartbeat(trial_id)
+
+
 @contextmanager
 def without_warnings() -> Iterator[None]:
     """Suppress Optuna's warnings that heartbeats and other features are experimental."""
@@ -64,9 +73,9 @@ def blame_database(url: str) -> Iterator[None]:
     """Turn an error of the database at a URL, whose triggers may refuse any change, into a LabError."""
     try:
         yield
-    except (*_REFUSED, AssertionError) as error:
-        # Optuna asserts that it could record the result of a trial.
-        refused = error.__context__ if isinstance(error, AssertionError) else error
+    except (*_REFUSED, AssertionError, UnboundLocalError) as error:
+        # Optuna asserts that it could record the result of a trial, or reads a variable that it then lacks.
+        refused = error if isinstance(error, _REFUSED) else error.__context__
         if not isinstance(refused, _REFUSED):
             raise
         reason = printable(first_line(refused.__cause__ or refused), 200)
@@ -88,15 +97,16 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
         check_study(file, f"sweep.storage={sqlite!r}")
-    # Without a pool, the file is closed after each use.
+    # Without a pool, a file is closed after each use. A server may have closed a connection.
     of_file = {"connect_args": {"timeout": PATIENCE}, "poolclass": NullPool}
+    of_server = {"pool_pre_ping": True}
     try:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         with without_warnings():
-            return RDBStorage(
+            return _Storage(
                 url,
-                engine_kwargs=None if file is None else of_file,
+                engine_kwargs=of_server if file is None else of_file,
                 heartbeat_interval=heartbeat,
                 grace_period=None if heartbeat is None else GRACE * heartbeat,
                 heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
