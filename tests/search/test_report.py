@@ -35,6 +35,13 @@ def test_nothing_is_cut_on_a_narrow_console(width: int, capsys: pytest.CaptureFi
         assert "embedding_size" in "".join(lines) and "label_smoothing" in "".join(lines)
 
 
+def test_names_with_brackets_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """A study called `a[/b]` ended in a traceback."""
+    print_trials(Console(width=80), "a[/b][bold]", ["trial", "state", "loss[/c]"], [["0", "failed", "", ""]])
+    out = capsys.readouterr().out
+    assert "a[/b][bold]" in out and "loss[/c]" in out
+
+
 def test_a_thousand_trials_are_shown_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [[str(number), "failed", "", "no memory"] for number in range(1002)]
     print_trials(Console(width=80), "a study", ["trial", "state", "loss"], rows)

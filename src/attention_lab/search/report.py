@@ -74,7 +74,7 @@ def print_trials(console: Console, title: str, names: Sequence[str], rows: Seque
     On a narrow console the table has no lines, and long words go on in the next line.
     """
     shown = rows[:MOST_SHOWN]
-    table = Table(*names, title=title, title_justify="left")
+    table = Table(*map(escape, names), title=escape(title), title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
     for row in shown:
