@@ -4,7 +4,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -31,9 +31,11 @@ _REFUSAL = re.compile(
 MOST_ROWS = 5_000_000
 """Maximum number of rows of a study's tables; a trial has some hundreds."""
 _ROW = 5_000  # bytes of memory that Optuna needs for each trial; in the file, a trial can take as few as 35
-_SHORT = 100  # bytes of each value that `_ROW` includes
+SHORT = 100
+"""Bytes of each value that `_ROW` includes."""
 _BYTE = 100  # bytes of memory for each further byte; in JSON, an empty list takes only 3
-_LONGEST_VALUE = 1 << 20  # bytes
+LONGEST_VALUE = 1 << 20
+"""Maximum number of bytes of a value."""
 
 
 def check_study(file: Path, name: str) -> None:
@@ -45,24 +47,40 @@ def check_study(file: Path, name: str) -> None:
     """
     if not file.is_file():
         return
+    with _opened(file, name) as database:
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        queries = (_size_query(database, str(table)) for (table,) in tables)
+        check_sizes((database.execute(query).fetchone() for query in queries), name, "file")
+
+
+def check_sizes(sizes: Iterable[tuple[int, int]], name: str, what: str) -> None:
+    """Reject a study that does not fit in memory.
+
+    Args:
+        sizes: for each table, the number of its rows, and of bytes in its values beyond the first `SHORT` of
+            each.
+        name: the option that gives the database, for the error.
+        what: what to replace: a file or a study.
+
+    Raises:
+        LabError: the tables have too many rows or bytes.
+    """
     memory = physical_memory()
     left = most = min(MOST_ROWS, memory // _ROW)
-    with _opened(file, name) as database:
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            rows, further = database.execute(_size_query(database, str(table))).fetchone()
-            left -= rows
-            memory -= rows * _ROW + int(further) * _BYTE
-            if left < 0:
-                raise LabError(f"{name}: it has more than {most:,} rows: use another file")
-            if memory < 0:
-                raise LabError(f"{name}: it needs more memory than this machine has: use another file")
+    for rows, further in sizes:
+        left -= rows
+        memory -= rows * _ROW + int(further) * _BYTE
+        if left < 0:
+            raise LabError(f"{name}: it has more than {most:,} rows: use another {what}")
+        if memory < 0:
+            raise LabError(f"{name}: it needs more memory than this machine has: use another {what}")
 
 
 def _size_query(database: sqlite3.Connection, table: str) -> str:
-    """The query for the number of rows of a table, and of bytes in its values beyond the first `_SHORT`."""
+    """The query for the size of a table: see `check_sizes`."""
     columns = [str(row[0]) for row in database.execute("SELECT name FROM pragma_table_info(?)", [table])]
-    sizes = [f"coalesce(max(length(CAST({_quoted(one)} AS BLOB)) - {_SHORT}, 0), 0)" for one in columns]
+    sizes = [f"coalesce(max(length(CAST({_quoted(one)} AS BLOB)) - {SHORT}, 0), 0)" for one in columns]
     return f"SELECT count(*), total({' + '.join(sizes)}) FROM {_quoted(table)}"
 
 

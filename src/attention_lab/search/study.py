@@ -20,6 +20,7 @@ from attention_lab.console_text import printable
 from attention_lab.errors import LabError, first_line
 from attention_lab.search.silent_trials import SilentTrials
 from attention_lab.search.storage import blame_database, connect, without_warnings
+from attention_lab.search.study_size import check_study_size
 from attention_lab.search.trial_checks import check_results, check_value
 
 KILLED = "killed"
@@ -104,6 +105,7 @@ class SharedStudy:
         self._first, self._options = True, dict[str, str]()
         with self.lock, self._blame_storage():
             self.storage = connect(url, heartbeat)
+            check_study_size(self.storage, name, f"sweep.storage={self._url!r}")
             self.study: Study = optuna.create_study(
                 study_name=name, storage=self.storage, load_if_exists=True, **options
             )
