@@ -28,12 +28,24 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
     )
     (observation,) = Regression(model, codec).eval().observe(batch)
     (record,) = observation.records
-    assert (record.queries, record.keys) == (["9", "11"], ["8", "10", "12"])
     if features == 2:
+        assert (record.queries, record.keys) == (["(9, 9)", "(11, 11)"], ["(8, 8)", "(10, 10)", "(12, 12)"])
+        assert observation.input == "(a, b) = (9, 9), (11, 11)"
         assert record.x is None
     else:
+        assert (record.queries, record.keys) == (["9", "11"], ["8", "10", "12"])
+        assert observation.input == "a = 9, 11"
         assert record.x is not None and record.kind == "regression"
         assert [side.tolist() for side in record.x] == [[9, 11], [8, 10, 12]]
+
+
+def test_of_many_inputs_a_few_name_a_sample() -> None:
+    codec = RegressionCodec(list("abcde"), "y", [0.0] * 6, [1.0] * 6)
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(5, 1, 1))
+    model.memorize(torch.zeros(1, 5), torch.zeros(1, 1))
+    batch = RegressionBatch(torch.arange(5.0).unsqueeze(0), torch.zeros(1, 1), torch.full([1], -1))
+    (observation,) = Regression(model, codec).eval().observe(batch)
+    assert observation.input == "(a, b, c, ...) = (0, 1, 2, ...)"
 
 
 @pytest.mark.parametrize(("inputs", "width"), [(["a"], 1.5), (["a", "b"], 3.0)])

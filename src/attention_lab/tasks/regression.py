@@ -1,5 +1,6 @@
 """Regression by attention to the training set."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -30,6 +31,8 @@ LIMIT = 100
 """Maximum number of rows, and of columns, of weights to show."""
 POINTS = 10_000
 """Maximum number of samples plotted with a fitted curve."""
+INPUTS = 3
+"""Maximum number of inputs by which a sample is named."""
 Reduction = Literal["mean", "sum"]
 """How the samples' errors are combined into a loss."""
 
@@ -135,12 +138,13 @@ class Regression(Task):
             keys=self._labels(self.model.keys[columns]),
             x=self._positions(batch.inputs[rows], self.model.keys[columns]),
         )
+        inputs = ", ".join(self._labels(batch.inputs[rows[shown]]))
         drawn = make_observation(
             weights,
             0,
             dict.fromkeys(weights, queries_and_keys),
             columns=columns,
-            input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[shown]])),
+            input=f"{_listed(self.codec.inputs)} = {inputs}",
             output=self._listed(predicted[shown]),
             expected="",  # in pictures it would mark the output as wrong, which a number never quite is
         )
@@ -204,8 +208,9 @@ class Regression(Task):
         return index.where(same & (batch.index == index), -1)
 
     def _labels(self, inputs: Tensor) -> list[str]:
-        """The first input of each row, in the data's units."""
-        return [f"{value:.3g}" for value in self.codec.restore_inputs(inputs.cpu())[:, 0].tolist()]
+        """The inputs of each row, in the data's units."""
+        rows = self.codec.restore_inputs(inputs.cpu()).tolist()
+        return [_listed([f"{value:.3g}" for value in row]) for row in rows]
 
     def _listed(self, targets: Tensor) -> str:
         """The name of the target and a few of its values, with four digits or as whole numbers."""
@@ -229,6 +234,14 @@ class Regression(Task):
         metric = self.errors[f"{split}_mse"]
         metric.update(*self._in_units(predicted, batch.targets))  # type: ignore[operator]
         self.log(f"{split}/mse", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """A single text as it is; of several, the first few in parentheses."""
+    if len(texts) == 1:
+        return texts[0]
+    more = ["..."] if len(texts) > INPUTS else []
+    return f"({', '.join([*texts[:INPUTS], *more])})"
 
 
 def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:
