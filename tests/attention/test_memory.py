@@ -26,31 +26,9 @@ from attention_lab.attention.memory import Memory
 from attention_lab.errors import LabError
 
 
-@pytest.mark.parametrize("masked", [(False, False), (True, False), (False, True), (True, True)])
-def test_a_memory_is_extended_by_keys_values_and_mask(masked: tuple[bool, bool]) -> None:
-    attention = Attention(Dot(2, 2))
-    key, query = torch.randn(3, 5, 2), torch.randn(3, 4, 2)
-    shown = [torch.tensor([[[True, False]]]), torch.tensor([[[True, True, False]]])]  # in all examples
-    masks = [mask if given else torch.ones_like(mask) for mask, given in zip(shown, masked, strict=True)]
-    whole = attention.remember(key, mask=torch.cat(masks, -1))
-    first, second = (
-        attention.remember(part, mask=mask if given else None)
-        for part, mask, given in zip(key.split((2, 3), 1), shown, masked, strict=True)
-    )
-    assert torch.equal(attention(query, first.extend(second)), attention(query, whole))
-
-
-def test_what_a_memory_is_not_extended_by() -> None:
-    attention = Attention(Dot(2, 2))
-    key = torch.randn(3, 5, 2)
-    whole, masked = attention.remember(key), attention.remember(key, mask=torch.ones(5, 5).tril().bool())
-    for one, other in ((masked, whole), (whole, masked)):
-        with pytest.raises(ValueError, match="a row of its mask for each query cannot be extended"):
-            one.extend(other)
-    causal = attention.remember(key, causal=True)
-    for one, other in ((causal, whole), (whole, causal)):
-        with pytest.raises(ValueError, match="must agree in whether they are causal"):
-            one.extend(other)
+def test_a_memory_is_shown_by_its_shapes() -> None:
+    memory = Attention(Dot(2, 2)).remember(torch.randn(3, 5, 2), causal=True)
+    assert repr(memory) == "Memory(keys=[3, 5, 2], value=[3, 5, 2], causal=True)"
 
 
 def test_a_memory_whose_mask_all_examples_share_can_be_selected_from() -> None:

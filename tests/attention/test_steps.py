@@ -1,10 +1,20 @@
-"""Multi-head attention that reads a sequence step by step."""
+"""Multi-head attention that reads a sequence step by step, and the memory that grows with it."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from attention_lab.attention import Additive, Linear, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Dot,
+    Linear,
+    Mechanism,
+    MultiHead,
+    ScaledDot,
+    lengths_mask,
+    recording,
+)
 from attention_lab.attention.positions import make_relative
 
 
@@ -66,3 +76,30 @@ def test_a_step_continues_only_what_a_step_has_read() -> None:
             module.step(x, None, mask)
     with pytest.raises(ValueError, match="mask"):
         module.step(x, None, torch.ones(3, 1, 5).bool())
+
+
+@pytest.mark.parametrize("masked", [(False, False), (True, False), (False, True), (True, True)])
+def test_a_memory_is_extended_by_keys_values_and_mask(masked: tuple[bool, bool]) -> None:
+    attention = Attention(Dot(2, 2))
+    key, query = torch.randn(3, 5, 2), torch.randn(3, 4, 2)
+    shown = [torch.tensor([[[True, False]]]), torch.tensor([[[True, True, False]]])]  # in all examples
+    masks = [mask if given else torch.ones_like(mask) for mask, given in zip(shown, masked, strict=True)]
+    whole = attention.remember(key, mask=torch.cat(masks, -1))
+    first, second = (
+        attention.remember(part, mask=mask if given else None)
+        for part, mask, given in zip(key.split((2, 3), 1), shown, masked, strict=True)
+    )
+    assert torch.equal(attention(query, first.extend(second)), attention(query, whole))
+
+
+def test_what_a_memory_is_not_extended_by() -> None:
+    attention = Attention(Dot(2, 2))
+    key = torch.randn(3, 5, 2)
+    whole, masked = attention.remember(key), attention.remember(key, mask=torch.ones(5, 5).tril().bool())
+    for one, other in ((masked, whole), (whole, masked)):
+        with pytest.raises(ValueError, match="a row of its mask for each query cannot be extended"):
+            one.extend(other)
+    causal = attention.remember(key, causal=True)
+    for one, other in ((causal, whole), (whole, causal)):
+        with pytest.raises(ValueError, match="must agree in whether they are causal"):
+            one.extend(other)

@@ -58,7 +58,10 @@ def test_numbers_may_be_given_as_arrays(codec: ClassificationCodec, line: str, s
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (SERIES.numpy(), "^predict takes a list of inputs, .* not a value of the type ndarray$"),
+        (
+            SERIES.numpy(),
+            r"^predict takes a list of inputs, such as predict\(list\(array\)\), not .* ndarray$",
+        ),
         ([SERIES[None]], "^predict: input 1 is an array of 3 dimensions, not"),
         (["1 2", {}], "^predict: input 2 is of the type dict, not a text or an array of numbers$"),
         ([None], "^predict: input 1 is of the type NoneType, not a text or an array of numbers$"),

@@ -35,6 +35,12 @@ class Memory(NamedTuple):
     mask: Tensor | None
     causal: bool = False
 
+    def __repr__(self) -> str:
+        """The shapes, without the numbers."""
+        tensors = zip(self._fields, self[:3], strict=False)
+        shapes = ", ".join(f"{name}={list(x.shape)}" for name, x in tensors if x is not None)
+        return f"Memory({shapes}, causal={self.causal})"
+
     def hides_later_keys(self, offset: int) -> bool:
         """Whether the causal order hides any key from queries at `offset`, `offset + 1`, ...
 

@@ -281,10 +281,9 @@ def _check_list(inputs: object, method: str) -> None:
         short = inputs if len(inputs) <= _SHOWN else f"{inputs[:_SHOWN]}..."
         raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
     if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
+        example = f"such as {method}({'list(array)' if hasattr(inputs, 'ndim') else '[one, two]'})"
         kind = type(inputs).__name__
-        raise LabError(
-            f"{method} takes a list of inputs, such as {method}([one, two]), not a value of the type {kind}"
-        )
+        raise LabError(f"{method} takes a list of inputs, {example}, not a value of the type {kind}")
 
 
 def _symbols(codec: Codec) -> dict[str, str]:
