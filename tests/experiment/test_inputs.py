@@ -45,6 +45,12 @@ def test_no_inputs_are_refused(inputs: Any, said: str) -> None:
         read_inputs(inputs, [] if inputs is None else [f"inputs={inputs}"])
 
 
+def test_a_list_within_the_list_is_no_input() -> None:
+    with pytest.raises(LabError, match=r"^inputs: input 2 is a list: write it as text, ") as raised:
+        read_inputs(["a", [30, 1.5, "b"]], ["inputs=[a,[30,1.5,b]]"])
+    assert str(raised.value).endswith("""'inputs=["30,1.5,b"]'""")
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"), [(["a"], "input 7: bad"), ("a.txt", "a.txt:7: bad"), ("-", "standard input:7: bad")]
 )

@@ -73,6 +73,10 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
             "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
         )
     if isinstance(inputs, list):
+        for number, one in enumerate(inputs, start=1):
+            if isinstance(one, list):
+                text = quote(",".join(map(as_text, one)))
+                raise LabError(f"inputs: input {number} is a list: write it as text, 'inputs=[{text}]'")
         typed = [split_override(one).value for one in given if split_override(one).key == "inputs"]
         lines = list_items(typed[-1]) if typed else [as_text(line) for line in inputs]
     else:
