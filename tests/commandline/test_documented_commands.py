@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.commandline.choice_checks import check_choices
-from attention_lab.commandline.overrides import with_test_files
+from attention_lab.commandline.overrides import with_test_options
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("[A-Z]*.md"), *ROOT.glob("d*/**/*.md")]
@@ -28,7 +28,7 @@ def commands(page: Path) -> list[list[str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documented_commands_are_accepted(page: Path) -> None:
     for arguments in commands(page):
-        check_choices(with_test_files(arguments), ROOT / "conf")
+        check_choices(with_test_options(arguments), ROOT / "conf")
 
 
 def test_most_commands_are_found() -> None:

@@ -115,14 +115,14 @@ def test_the_quotes_that_an_error_advises_can_be_typed(text: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["stage=test", "stage='test'", "++stage=test"])
-def test_a_file_is_set_by_force(stage: str) -> None:
-    given = [stage, "-m", "data.test_file=a.tsv", "+data.file=b.tsv", "data.batch_size=2", "data=pairs"]
-    forced = [stage, "-m", "++data.test_file=a.tsv", "+data.file=b.tsv", "data.batch_size=2", "data=pairs"]
-    assert overrides.with_test_files(given) == forced
-    assert overrides.with_test_files([stage, "data.file=a.tsv"]) == [stage, "++data.file=a.tsv"]
+def test_options_of_a_checkpoint_are_set_by_force(stage: str) -> None:
+    given = [stage, "-m", "data.test_file=a.tsv", "+data.file=b.tsv", "model.heads=2", "data=pairs"]
+    forced = [stage, "-m", "++data.test_file=a.tsv", "+data.file=b.tsv", "++model.heads=2", "data=pairs"]
+    assert overrides.with_test_options(given) == forced
+    assert overrides.with_test_options([stage, "data.file=a.tsv"]) == [stage, "++data.file=a.tsv"]
 
 
 @pytest.mark.parametrize("stage", ["stage=fit", "seed=1", "stage=predict"])
 def test_other_stages_know_the_options_of_their_data(stage: str) -> None:
     given = [stage, "data.test_file=a.tsv"]
-    assert overrides.with_test_files(given) == given
+    assert overrides.with_test_options(given) == given

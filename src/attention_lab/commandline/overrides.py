@@ -19,11 +19,9 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, Quote
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.config_parts import MOST_LEVELS
+from attention_lab.config_parts import MOST_LEVELS, REBUILT
 from attention_lab.errors import LabError
 
-TEST_FILES = ("data.test_file=", "data.file=")
-"""Options of the data of a checkpoint, which `stage=test` accepts whatever data the command line chooses."""
 _ITEM = re.compile(r"""(?:\s*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*(?=,|$))|(?:\\.|[^,\\])+""")
 """An item of a list: quoted text, or everything up to the next comma."""
 _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
@@ -195,11 +193,12 @@ def quote(value: object) -> str:
     return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else as_text(value)
 
 
-def with_test_files(arguments: Sequence[str]) -> list[str]:
-    """Arguments in which `stage=test` sets the file to test on, even if the chosen data has no such option.
+def with_test_options(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which `stage=test` sets options of a checkpoint even if the chosen parts lack them.
 
-    The chosen data is the default, not that of the checkpoint, which is known only later.
+    The chosen parts are the defaults, not those of the checkpoint, which are known only later.
     """
     given = map(split_override, arguments)
     tests = any(one.key == "stage" and one.value.strip("\"'") == "test" for one in given)
-    return [f"++{text}" if tests and text.startswith(TEST_FILES) else text for text in arguments]
+    parts = tuple(f"{part}." for part in REBUILT)
+    return [f"++{text}" if tests and text.startswith(parts) else text for text in arguments]

@@ -10,7 +10,7 @@ from attention_lab.commandline.completion import check_completion, offer_choices
 from attention_lab.commandline.exit_errors import errors_in_one_line, shorten_reports
 from attention_lab.commandline.flags import flags_first, print_version
 from attention_lab.commandline.home_folders import with_home_folders
-from attention_lab.commandline.overrides import with_test_files
+from attention_lab.commandline.overrides import with_test_options
 from attention_lab.experiment import CHOICES
 from attention_lab.interruption.folder_check import check_folder_writable
 from attention_lab.interruption.resume_option import expand_resume
@@ -25,7 +25,7 @@ def prepare_command_line() -> None:
     with errors_in_one_line():
         arguments = expand_resume(with_home_folders(sys.argv[1:]), conf)
         check_folder_writable(arguments)
-        arguments = flags_first(with_test_files(arguments))
+        arguments = flags_first(with_test_options(arguments))
         check_choices(arguments, conf)
     sys.argv[1:] = arguments
     offer_choices(CHOICES)

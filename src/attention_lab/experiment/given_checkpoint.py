@@ -101,7 +101,7 @@ def with_overrides(kept: Config, plain: Config) -> Config:
                 raise LabError(f"data={override.value()} is {kind} data, but the checkpoint needs {needed}")
             merged.data = plain["data"]
         elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
-            continue  # the same model may be given, to make the options of its task known
+            continue  # it may be named again
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
     if "test_file" in given and given.isdisjoint(TRAINING_FILES):
