@@ -155,6 +155,10 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
             logger.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
 
 
+_PLAIN = {"normalizer": "softmax", "pooling": "soft", "window": "global"}
+"""The parts that a run's first line names only if they are others than these."""
+
+
 class Introduction(pl.Callback):
     """Prints what is trained, on how much data, and where, when training is about to begin.
 
@@ -171,7 +175,9 @@ class Introduction(pl.Callback):
             return
         # A resumed run is composed without the user's own groups; the record in its folder names them.
         choices = {**HydraConfig.get().runtime.choices, **read_choices(self.folder)}
-        parts = " ".join(f"{part}={printable(choices[part])}" for part in ("model", "data", "scoring"))
+        others = [part for part, plain in _PLAIN.items() if choices.get(part, plain) != plain]
+        named = ("model", "data", "scoring", *others)
+        parts = " ".join(f"{part}={printable(choices[part])}" for part in named)
         data = trainer.datamodule  # type: ignore[attr-defined]
         examples = counted(len(data.splits.train), "training example")
         parameters = counted(sum(one.numel() for one in pl_module.parameters()), "parameter")
