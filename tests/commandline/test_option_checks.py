@@ -136,7 +136,11 @@ def _check_line(done, part: str) -> None:
         ("~schedule=cosine", "~schedule=cosine: schedule cannot be left out: choose schedule=constant, "),
         ("~pictures", "~pictures: pictures cannot be left out: set it with pictures=..."),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
-        ("data.train_size=5", "sine, sort have it; data has size, stress"),
+        ("data.min_length=5", "repeat, reverse, sort have it; data has size, stress"),
+        ("data.train_size=5", "there is no option data.train_size; did you mean data.size?"),
+        ("data=reverse data.size=5", "there is no option data.size; did you mean data.train_size?"),
+        ("model.d_model=64", "there is no option model.d_model; did you mean model.hidden_size?"),
+        ("model=transformer model.hidden_size=64", "model.hidden_size; did you mean model.d_model?"),
         (
             "data.test_file=a",
             "there is no option data.test_file; data=csv_regression, image_files, ",

@@ -20,7 +20,7 @@ from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.commandline.option_values import NESTED_GROUPS, Defaults, check_value
-from attention_lab.commandline.other_names import OPTIONS
+from attention_lab.commandline.other_names import OPTIONS, SIBLINGS
 from attention_lab.commandline.overrides import (
     listed_values,
     parse_override,
@@ -201,7 +201,8 @@ def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], fold
     meant = OPTIONS.get(key, key)
     group, _, option = meant.partition(".")
     taken = meant == key and any(other.key_or_group == group for other in chosen)
-    if taken or _select(known, meant)[0] or not is_group(group, folders):
+    named = _select(known, meant)[0] or _select(known, SIBLINGS.get(key, ""))[0]
+    if taken or named or not is_group(group, folders):
         return ""
     files = {name: read_choice(path) for name, path in choices_of(group, folders).items()}
     owners = [name for name, file in files.items() if option in [*(file.get(group) or file)]]
@@ -223,6 +224,8 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
 
 def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
     """Options similar to an unknown one; if there are none, how to add it, and the options of its part."""
+    if _select(known, sibling := SIBLINGS.get(key, ""))[0]:
+        return f"; did you mean {sibling}?", ""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:

@@ -82,6 +82,13 @@ OPTIONS = {
     "hydra/sweeper/sampler": "sweep/sampler",
 }
 """By another name of an option: what to write instead."""
+SIBLINGS = {
+    "model.hidden_size": "model.d_model",
+    "model.d_model": "model.hidden_size",
+    "data.size": "data.train_size",
+    "data.train_size": "data.size",
+}
+"""By an option of some choices of a group: what others call it."""
 OWN_FILES = {
     "nw": "data=csv_regression data.file={0}",
     "lm": "data=text data.file={0}",
