@@ -79,7 +79,7 @@ def _clip(box: dict[str, float]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize(("name", "views"), [("example.ipynb", 3), ("hostile.ipynb", 1)])
+@pytest.mark.parametrize(("name", "views"), [("example.ipynb", 4), ("hostile.ipynb", 1)])
 def test_jupyterlab_shows_the_view(
     browser: Browser, address: str, folder: Path, name: str, views: int, width: int
 ) -> None:
