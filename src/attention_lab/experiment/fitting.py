@@ -35,6 +35,9 @@ from attention_lab.tasks.transduction import Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.training_state import check_training_state, interrupted_epoch_state
 
+_PLAIN = {"normalizer": "softmax", "pooling": "soft", "window": "global"}
+"""The parts that a run's first line names only if they are others than these."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -153,10 +156,6 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
             logger.continue_run()
         else:
             logger.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
-
-
-_PLAIN = {"normalizer": "softmax", "pooling": "soft", "window": "global"}
-"""The parts that a run's first line names only if they are others than these."""
 
 
 class Introduction(pl.Callback):
