@@ -118,6 +118,30 @@ def test_no_keys_at_all_give_zeros_on_every_path(normalizer: type[nn.Module]) ->
             assert context.shape == (3, 4, 2) and not context.any()
 
 
+@pytest.mark.parametrize("content", [float("nan"), float("inf")])
+@pytest.mark.parametrize("window", [Global, LocalP])
+@pytest.mark.parametrize("normalizer", [Softmax, SinkSoftmax, Sparsemax, Entmax15, Sigmoid])
+@pytest.mark.parametrize("score", [Dot, Additive, Constant])
+def test_a_query_without_a_key_may_have_any_content(
+    score: type[Score], normalizer: type[nn.Module], window: type[nn.Module], content: float
+) -> None:
+    attention = Attention(score(4, 4), normalizer(), window=window(4))
+    query, key, mask = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.rand(2, 3, 5) < 0.7
+    mask[..., 0] = True
+    query[0, 1], mask[0, 1] = content, False
+    context = attention(query, attention.remember(key, mask=mask))
+    assert context.isfinite().all()
+    assert context[0, 1].tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("score", [Dot, Additive])
+def test_keys_without_a_query_may_have_any_content(score: type[Score]) -> None:
+    attention = Attention(score(4, 4))
+    memory = attention.remember(torch.full((5, 4), torch.nan), mask=torch.ones(0, 5, dtype=torch.bool))
+    attention(torch.randn(0, 4, requires_grad=True), memory).sum().backward()
+    assert all(x.grad is None or x.grad.isfinite().all() for x in attention.parameters())
+
+
 @pytest.mark.parametrize("score", [Constant, QueryFree])
 def test_weights_without_a_query_do_not_depend_on_large_vectors(score: type[Score]) -> None:
     """Whose sum is infinite in float16."""

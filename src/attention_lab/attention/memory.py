@@ -168,7 +168,7 @@ def make_memory(
     check_causal(causal)
     check_memory(key, value, mask, score)
     examples = None
-    if mask is not None and known_all_true(mask):
+    if mask is not None and known_all_true(mask) and mask.shape[-2]:  # without a query, no key is seen
         examples = mask.new_empty(*mask.shape[:-2], 1, 1)
         rows = mask.shape[-2]  # kept: there must be one for each query, even if none hides a key
         mask = None if rows == 1 else mask.new_ones(rows, 1)

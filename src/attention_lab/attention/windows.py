@@ -184,7 +184,8 @@ class LocalP(nn.Module):
         if visible is None:
             return share * keys
         seen = visible.expand(*visible.shape[:-1], keys)  # may have one column for all keys
-        return share * seen.sum(-1, keepdim=True).to(dtype)
+        count = seen.sum(-1, keepdim=True).to(dtype)
+        return (share * count).masked_fill(count == 0, 0.0)  # even if the query is NaN
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """The keys around the predicted position, by default with weights that fall off with the distance."""

@@ -49,9 +49,10 @@ def fused_attention(
     mask, bias = (x if x is None else _lift(x, rank) for x in (mask, bias))
     query, key, value = _broadcast([_lift(x, rank) for x in (query, key, value)], mask, bias)
     empty = None
-    if mask is not None and sink is None:  # with a sink, no row is empty
+    if mask is not None:
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
-        alive = mask.any(-1, keepdim=True)
+        # A sink does not make up for the keys: its score is NaN if the query is.
+        alive = (mask if sink is None else mask[..., :-1]).any(-1, keepdim=True)
         if not known_all_true(alive):
             empty = ~alive
             # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
