@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import prune
 
 from attention_lab.attention import (
@@ -239,3 +240,12 @@ def test_a_mask_for_each_head(groups: int | None, across: bool) -> None:
     value = layer.project(x)[..., -8 if groups is None else -2 * groups :].view(2, 5, -1, 2).transpose(1, 2)
     contexts = found @ value.repeat_interleave(4 // value.shape[1], 1)
     assert torch.allclose(layer.output(contexts.transpose(1, 2).flatten(-2)), output)
+
+
+def test_second_derivatives_need_the_plain_kernel() -> None:
+    layer, x = (
+        MultiHead(Mechanism(ScaledDot), 8, 2).double(),
+        torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True),
+    )
+    with sdpa_kernel(SDPBackend.MATH):
+        assert torch.autograd.gradgradcheck(layer, (x,))
