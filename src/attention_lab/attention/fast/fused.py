@@ -41,6 +41,8 @@ def fused_attention(
         dropout: probability with which a weight is dropped.
     """
     value_size = value.shape[-1]
+    # A sink does not make up for the keys: its score is NaN if the query is.
+    alive = None if mask is None else mask.any(-1, keepdim=True)
     if sink is not None:
         query, key, value = _with_sink(query, key, value, sink / scale)
         mask, bias = (x if x is None else _append(x, key.shape[-2] - 1) for x in (mask, bias))
@@ -49,14 +51,11 @@ def fused_attention(
     mask, bias = (x if x is None else _lift(x, rank) for x in (mask, bias))
     query, key, value = _broadcast([_lift(x, rank) for x in (query, key, value)], mask, bias)
     empty = None
-    if mask is not None:
+    if mask is not None and alive is not None and not known_all_true(alive):
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
-        # A sink does not make up for the keys: its score is NaN if the query is.
-        alive = (mask if sink is None else mask[..., :-1]).any(-1, keepdim=True)
-        if not known_all_true(alive):
-            empty = ~alive
-            # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
-            mask = None if _has_one_column(mask) else mask | empty
+        empty = ~_lift(alive, rank)
+        # One column for all keys hides nothing else; a GPU's kernels do not repeat it for each key.
+        mask = None if _has_one_column(mask) else mask | empty
     if bias is not None:
         bias = (bias * scale).to(query.dtype)
         if _has_one_column(bias):
