@@ -29,7 +29,9 @@ B, Q, K, D = 2, 4, 5, 3
 
 
 def _below(kind: type[Score]) -> list[type[Score]]:
-    return [kind, *chain.from_iterable(map(_below, kind.__subclasses__()))]
+    """The class and all classes of the package that derive from it; not those of tests."""
+    ours = [one for one in kind.__subclasses__() if one.__module__.startswith("attention_lab.")]
+    return [kind, *chain.from_iterable(map(_below, ours))]
 
 
 def _parts(module: ModuleType) -> dict[str, type[nn.Module]]:
