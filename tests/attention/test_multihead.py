@@ -243,9 +243,7 @@ def test_a_mask_for_each_head(groups: int | None, across: bool) -> None:
 
 
 def test_second_derivatives_need_the_plain_kernel() -> None:
-    layer, x = (
-        MultiHead(Mechanism(ScaledDot), 8, 2).double(),
-        torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True),
-    )
+    layer = MultiHead(Mechanism(ScaledDot), 8, 2).double()
+    x = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
     with sdpa_kernel(SDPBackend.MATH):
         assert torch.autograd.gradgradcheck(layer, (x,))

@@ -35,16 +35,12 @@ class TableSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CSVSpec(FileSpec):
-    """The options of `CSVRegression`.
+class CSVSpec(TableSpec, FileSpec):
+    """The options of `CSVRegression`: those of a table, and its files.
 
     Attributes:
         inputs: names of the input columns; YAML reads one such as 2024 as a number.
         target: name of the column to predict.
-        fractions: shares of the splits of `file`; that of validation or test may be 0.
-        standardize: see `TableSpec`.
-        seed: seed of the split of `file`.
-        batch_size: see `DataModule`.
 
     Raises:
         LabError: the columns are not at least one input and a target, or see `TableSpec`.
@@ -52,13 +48,9 @@ class CSVSpec(FileSpec):
 
     inputs: Sequence[str | int] = ("x",)
     target: str | int = "y"
-    standardize: bool = True
-    seed: int = 0
-    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-        check_seed(self.seed)
+        super().__post_init__()
         if not isinstance(self.inputs, Iterable) or not self.columns:
             raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
         if str(self.target) in self.columns:

@@ -11,6 +11,7 @@ from attention_lab.callbacks.monitored_metric import METRIC, MonitoredMetrics
 from attention_lab.callbacks.progress import JobProgress
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
+from attention_lab.commandline.overrides import option_names
 from attention_lab.console_text import console_message
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import Stopped
@@ -122,9 +123,8 @@ def _metric_check(plain: Config) -> MonitoredMetrics:
     metrics = {METRIC: plain["monitor"]["metric"]}
     metrics |= {f"callbacks.{name}.monitor": part.get("monitor") for name, part in parts}
     monitored = {option: metric for option, metric in metrics.items() if isinstance(metric, str)}
-    overridden = [override.lstrip("+").partition("=")[0] for override in HydraConfig.get().overrides.task]
-    typed = any(option in monitored for option in overridden)
-    return MonitoredMetrics(monitored, early=typed)
+    typed = option_names(HydraConfig.get().overrides.task)
+    return MonitoredMetrics(monitored, early=not monitored.keys().isdisjoint(typed))
 
 
 def _messages(plain: Config, folder: Path) -> list[pl.Callback]:
