@@ -115,14 +115,11 @@ def _check_line(done, part: str) -> None:
         ("+lr=0.1", "there is no option lr; did you mean optimizer.lr?"),
         ("epochs=3", "there is no option epochs; did you mean trainer.max_epochs?"),
         ("model=multihead heads=2", "there is no option heads; did you mean model.heads?"),
-        (
-            "model=multihead model.num_heads=2",
-            "there is no option model.num_heads; did you mean model.heads?",
-        ),
+        ("model=multihead model.num_heads=2", "no option model.num_heads; did you mean model.heads?"),
         ("model=seq2seq model.beam=5", "there is no option model.beam; did you mean task.beam_size?"),
         (
             "model=seq2seq model.num_heads=2",
-            "there is no option model.num_heads: if the class of model takes it, add it",
+            "there is no option model.num_heads; model=graph, lm, multihead, transformer have model.heads",
         ),
         (
             "hidden_size=8",
@@ -215,6 +212,9 @@ def test_a_folder_that_cannot_be_written(given: list[str], option: str, command)
             "task.beam_size; choose model=seq2seq, transformer or image2seq for it; "
             "task has label_smoothing, n_best",
         ),
+        ("trainer.batch_size=2", "trainer.batch_size; did you mean data.batch_size?"),
+        ("model.seed=2", "model.seed; did you mean seed?"),
+        ("model.window=band", "model.window; did you mean window?"),
         ("monitor.foo=3", "monitor.foo: monitor has metric, mode"),
         ("model.hiden_size=3", "model.hiden_size; did you mean model.hidden_size?"),
         ("modle.foo=3", "modle.foo; did you mean model.foo?"),

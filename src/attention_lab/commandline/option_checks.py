@@ -198,7 +198,7 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
 
 def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
     """Say which choices have an unknown option, or the option it probably means; empty if none has it."""
-    meant = OPTIONS.get(key, key)
+    meant = _usual_name(key)
     group, _, option = meant.partition(".")
     taken = meant == key and any(other.key_or_group == group for other in chosen)
     named = _select(known, meant)[0] or _select(known, SIBLINGS.get(key, ""))[0]
@@ -210,6 +210,13 @@ def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], fold
     if owners and group in RARE:
         return f"; choose {RARE[group]} for {it}"
     return f"; {group}={', '.join(owners)} {'has' if len(owners) == 1 else 'have'} {it}" if owners else ""
+
+
+def _usual_name(key: str) -> str:
+    """The option meant by a name from elsewhere: `model.heads` for `num_heads` and `model.num_heads`."""
+    group, _, option = key.partition(".")
+    meant = OPTIONS.get(option, "")
+    return OPTIONS.get(key) or (meant if meant.startswith(f"{group}.") else key)
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:
@@ -243,6 +250,9 @@ def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
         return f"; did you mean {' or '.join(paths)}?", ""
     if near:
         return f"; did you mean {'.'.join([*before, near[0], *rest[1:]])}?", ""
+    paths = [rest[0]] if rest[0] in known else _paths_that_end_in(rest[0], known, names)
+    if before and paths:  # in another part
+        return f"; did you mean {' or '.join(paths)}?", ""
     if not before:
         return f": choose one of {', '.join(names)}", ""
     part = ".".join(before)
