@@ -1,6 +1,9 @@
 """The address of a study's database."""
 
+import sys
+from configparser import MissingSectionHeaderError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +45,38 @@ def test_an_address_that_cannot_be_read_is_not_repeated(address: str) -> None:
     with pytest.raises(LabError, match=r"^sweep\.storage=.*://\.\.\. is neither a file nor the URL") as error:
         storage_url(address, Path("a"))
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TypeError("an unknown parameter"),
+        AttributeError("a character set that there is not"),
+        MissingSectionHeaderError("my.cnf", 1, "user=me"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_parameter_that_the_driver_rejects_is_not_blamed_on_the_study(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first two said that the study was damaged; the last ended in a traceback."""
+
+    def refuse(**_: object) -> None:
+        raise error
+
+    driver = SimpleNamespace(connect=refuse, paramstyle="pyformat", Error=ValueError, VERSION=(1, 1, 0))
+    monkeypatch.setitem(sys.modules, "pymysql", driver)
+    url = "mysql+pymysql://host/name?read_default_file=my.cnf"
+    with pytest.raises(LabError) as found:
+        connect(url)
+    assert str(found.value) == f"sweep.storage={url}: {str(error).splitlines()[0]}"
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna says only that one is missing."""
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    with pytest.raises(LabError, match=r"^sweep\.storage=mysql://host/name: .*MySQLdb.*: install "):
+        connect("mysql://host/name")
 
 
 def test_a_heartbeat_that_cannot_be_recorded_is_missed(

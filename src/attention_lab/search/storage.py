@@ -1,5 +1,6 @@
 """Open the database of a study, a file or a server's."""
 
+import configparser
 import os
 import warnings
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from attention_lab.console_text import printable
-from attention_lab.errors import LabError, first_line
+from attention_lab.errors import BAD_VALUE_ERRORS, LabError, first_line
 from attention_lab.files.databases import PATIENCE, check_study
 
 GRACE = 6
@@ -37,7 +38,7 @@ def storage_url(storage: object, folder: Path) -> str:
     if url.password is not None or any("passw" in key for key in url.query):
         raise LabError(
             f"{shown}: leave the password out, which the files of each run would show; PostgreSQL also takes "
-            "it from ~/.pgpass or PGPASSWORD"
+            "it from ~/.pgpass or PGPASSWORD, and MySQL from the file in ...?read_default_file=FILE"
         )
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
@@ -111,5 +112,11 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
                 grace_period=None if heartbeat is None else GRACE * heartbeat,
                 heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
             )
-    except (SQLAlchemyError, ImportError, OSError, RuntimeError, ValueError) as error:
+    except ImportError as error:
+        missing = first_line(error.__cause__ or error)  # Optuna's own error does not say which
+        raise LabError(
+            f"sweep.storage={sqlite!r}: {missing}: install this driver of the database, or name another"
+        ) from None
+    except (SQLAlchemyError, OSError, *BAD_VALUE_ERRORS, configparser.Error) as error:
+        # The last two are of drivers, about a parameter in the URL or the file that it names.
         raise LabError(f"sweep.storage={sqlite!r}: {first_line(error)}") from None

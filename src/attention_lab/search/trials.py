@@ -68,7 +68,6 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
 def _search(config: DictConfig, space: Space, launcher: Launcher, url: str, folder: Path) -> list[str]:
     """Run the trials and report them; returns the reasons of those that failed in this process."""
     study = _open(config, space, url, folder)
-    write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
     print(console_message("Search", folder), flush=True)
     if SEED in space.searched:
         warning = (
@@ -85,6 +84,7 @@ def _search(config: DictConfig, space: Space, launcher: Launcher, url: str, fold
 
 
 def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:
+    """Join the study, and write the configuration of the search to its folder."""
     # If the model has no metric of its own, the space or the command line may set one.
     given = {name: space.fixed.get(f"monitor.{name}") for name in ("metric", "mode")}
     metric, mode = (config.monitor[name] if one is None else one.value() for name, one in given.items())
@@ -104,7 +104,9 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
         sampler=sampler,
         pruner=pruner,
     )
-    study.check_options({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
+    with study.lock:  # another search may correct the options next, and then writes the file last
+        study.check_options({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
+        write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
     return study
 
 
@@ -142,7 +144,12 @@ def _run_trials(
     waited_for: list[int] = []
     while len(failed) < most_failures:
         started = time.perf_counter()
-        result = study.run_one(job)
+        try:
+            result = study.run_one(job)
+        except Exception:  # such as that the database is gone
+            if JOB_LINE.unfinished:
+                JOB_LINE.end("failed")
+            raise
         if result is None:
             others = [trial.number for trial in study.trials(TrialState.RUNNING)]
             if not others:
