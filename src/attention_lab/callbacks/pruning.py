@@ -49,15 +49,20 @@ class Pruning(pl.Callback):
             raise PrunedError(f"at validation {self.validations}, {self.monitor} {value:.4g}")
 
     def _prune(self, value: float, number: int) -> bool:
-        """Whether to stop at this value; always true for NaN, from which training does not recover."""
-        from optuna.exceptions import UpdateFinishedTrialError
+        """Whether to stop at this value; always true for NaN, from which training does not recover.
+
+        While the study's database cannot be reached, no other value stops the run.
+        """
+        from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 
         self.trial = self.trial or self.open_trial(number)
         try:
             self.trial.report(value, self.validations)
+            return math.isnan(value) or self.trial.should_prune()
+        except StorageInternalError:  # as while a server restarts; the trial's end needs it again
+            return math.isnan(value)
         except UpdateFinishedTrialError:
             raise LabError(
                 f"trial {number} sent no heartbeat for so long that the search has started it again: "
                 "set a longer sweep.heartbeat"
             ) from None
-        return math.isnan(value) or self.trial.should_prune()
