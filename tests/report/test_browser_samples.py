@@ -60,7 +60,8 @@ def test_a_sample_whose_record_is_damaged_says_so(browser: Browser, tmp_path: Pa
     _open(browser, tmp_path / "report.html", Run("a", records=records))
     browser.wait("document.querySelectorAll('.sample canvas').length === 1")
     said = browser.run("[...document.querySelectorAll('.maps')].map((one) => one.textContent)")
-    assert said == ["a record of shape 1 × 1 × 9 holds 2 weights", ""] and not browser.complaints()
+    damaged = "example 1: attention a record of shape 1 × 1 × 9 holds 2 weights"
+    assert said == [damaged, "example 2: attention "] and not browser.complaints()
 
 
 COUNT = """(() => {

@@ -161,6 +161,13 @@ class Browser:
         self.process.wait(30)
 
 
+def names_of(browser: Browser, role: str) -> list[str]:
+    """The names by which a screen reader calls the elements of a role, in their order on the page."""
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    found = [one for one in nodes if not one["ignored"] and one["role"]["value"] == role]
+    return [one["name"]["value"] for one in found]
+
+
 def _until(found: Callable[[], Any], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not found():

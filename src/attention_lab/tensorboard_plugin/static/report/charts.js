@@ -53,10 +53,14 @@ export function chart(name, series) {
   );
   const x = (step) => LEFT + ((step - left) / (right - left)) * (WIDTH - LEFT - 12);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BELOW);
+  const steps = [...new Set(points.map(([step]) => step))].sort((a, b) => a - b);
   const svg = draw("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-    role: "img",
+    role: "slider", // over the steps, so that keys read what the pointer does
+    tabindex: 0,
     "aria-label": visible(name, 100),
+    "aria-valuemin": steps[0],
+    "aria-valuemax": steps.at(-1),
   });
   for (const [value, text] of ticks(low, high, 5)) {
     svg.append(draw("line", { class: "rule", x1: LEFT, x2: WIDTH - 10, y1: y(value), y2: y(value) }));
@@ -71,35 +75,51 @@ export function chart(name, series) {
   svg.append(cursor);
   const step = make("span.step");
   const values = series.map((one) => make("b", { title: visible(one.of, 100) }));
+  const settings = withoutShared(series.map(({ setting }) => setting));
+  const called = series.map(({ name: part }, at) => [settings[at], part].filter(Boolean).join(" "));
+  const named = [...Map.groupBy(series.keys(), (at) => JSON.stringify([called[at], classes(series[at])])).values()];
+  const shown = named.slice(0, NAMED);
+  const spoken = (places) => `${called[places[0]]} ${places.map((at) => values[at].textContent).join(" ")}`.trim();
   const say = (found, at) => {
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, at === null ? -9 : x(at));
     step.textContent = at === null ? "" : `step ${plain(at)}`;
     found.forEach(([, value], place) => (values[place].textContent = number(value)));
+    svg.ariaValueNow = at ?? steps.at(-1);
+    svg.ariaValueText = `step ${plain(at ?? steps.at(-1))}: ${visible(shown.map(spoken).join(", "), 600)}`;
   };
   const last = () =>
     say(
       series.map(({ points: line }) => line[line.length - 1]),
       null,
     );
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const along = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 12);
-    const wanted = left + along * (right - left);
+  const read = (wanted) => {
     const near = series.map(({ points: line }) =>
       line.reduce((best, one) => (Math.abs(one[0] - wanted) < Math.abs(best[0] - wanted) ? one : best)),
     );
+    return near;
+  };
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const along = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 12);
+    const near = read(left + along * (right - left));
     say(near, near[0][0]);
   });
-  svg.addEventListener("pointerleave", last);
+  svg.addEventListener("keydown", (event) => {
+    const now = steps.indexOf(Number(svg.ariaValueNow));
+    const [back, on] = [Math.max(0, now - 1), Math.min(steps.length - 1, now + 1)];
+    const keys = { ArrowLeft: back, ArrowDown: back, ArrowRight: on, ArrowUp: on, Home: 0, End: steps.length - 1 };
+    const chosen = steps[keys[event.key]];
+    if (chosen === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    say(read(chosen), chosen);
+  });
+  for (const end of ["pointerleave", "blur"]) svg.addEventListener(end, last);
   last();
-  const settings = withoutShared(series.map(({ setting }) => setting));
-  const called = series.map(({ name: part }, at) => [settings[at], part].filter(Boolean).join(" "));
-  const named = Map.groupBy(series.keys(), (at) => JSON.stringify([called[at], classes(series[at])]));
-  const key = [...named.values()].slice(0, NAMED).map((places) => {
+  const key = shown.map((places) => {
     const one = series[places[0]];
-    const shown = places.flatMap((at) => [" ", values[at]]);
+    const numbers = places.flatMap((at) => [" ", values[at]]);
     const title = visible(one.setting);
-    return make(`span.${classes(one).replaceAll(" ", ".")}`, { title }, ...breakable(called[places[0]]), ...shown);
+    return make(`span.${classes(one).replaceAll(" ", ".")}`, { title }, ...breakable(called[places[0]]), ...numbers);
   });
   return make(
     "figure.chart",

@@ -2,6 +2,7 @@
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
+import { scrolling } from "./results.js";
 import { long } from "./words.js";
 
 /** @returns {HTMLElement[]} the content of the comparison's section */
@@ -48,7 +49,7 @@ function oneTable({ name, summaries, header, rows, numbers_from: first, below, b
   return [
     ...(name ? [make("h3", { textContent: visible(name, 200) })] : []),
     ...summaries.map((text) => make("p.verdict", { textContent: visible(text, 3000) })),
-    make("div.scroll", {}, make("table.settings", {}, top, make("tbody", {}, ...body))),
+    scrolling(make("table.settings", {}, top, make("tbody", {}, ...body))),
     how,
   ];
 }

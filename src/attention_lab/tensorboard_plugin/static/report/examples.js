@@ -43,7 +43,7 @@ export function samples(page, source, theme) {
     const title = sample?.[0] && !isPicture(sample[0]) ? sample[0] : example; // the rows of a picture are in the maps
     const expected = sample?.[2] ? [said("expected", "span", sample[2])] : [];
     const maps = outputs.map(({ at, ...output }) =>
-      oneRun(page, shelf, theme, { ...output, run: page.runs[at], example, name: called.get(at), hue: looks[at].hue }),
+      oneRun(page, shelf, theme, { ...output, run: page.runs[at], example, title, name: called.get(at), hue: looks[at].hue }),
     );
     const heading = make("h3", { textContent: visible(title, 200), title: visible(title, 400) });
     return make("article.sample", {}, heading, ...expected, make("div.outputs", {}, ...maps));
@@ -108,7 +108,8 @@ function chosenRuns(looks, runs) {
 const said = (name, tag, text) =>
   make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
 
-function oneRun(page, shelf, theme, { run, example, module, sample, name, hue }) {
+function oneRun(page, shelf, theme, { run, example, title, module, sample, name, hue }) {
+  const several = page.runs.length > 1;
   const tag = `${example}/${module}`;
   const right = sample && sample[2] && sample[1] === sample[2];
   const scored = sample && sample[2] && run.confusions.length + run.worst.length > 0; // a number is only more or less close
@@ -117,10 +118,13 @@ function oneRun(page, shelf, theme, { run, example, module, sample, name, hue })
     title: `show ${visible(module, 60)} for this example below`,
     onclick: () => {
       const viewer = document.querySelector(".viewer");
-      viewer?.scrollIntoView({ behavior: "smooth" });
+      viewer?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
       viewer?.querySelector(".al-viewer")?.focus({ preventScroll: true }); // its keys work from here on
     },
   });
+  // A list of the page's links has nothing else to tell them apart.
+  const named = [title, ...(several ? [name] : [])].map((text) => visible(text, 100)).join(", ");
+  const spoken = make("span.unseen", { textContent: `${named}: ${visible(module, 60)} ` });
   const place = { run: run.name, tag, step: page.tags[run.name][tag].steps.at(-1), time: 0 };
   let busy = false;
   const show = () => {
@@ -132,13 +136,12 @@ function oneRun(page, shelf, theme, { run, example, module, sample, name, hue })
       .catch((error) => [visible(error.message)])
       .then((drawn) => {
         busy = false;
-        maps.replaceChildren(...drawn);
+        maps.replaceChildren(spoken, ...drawn);
       });
   };
   show();
   theme.watch(show);
   addEventListener("resize", show);
-  const several = page.runs.length > 1;
   const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
   const output = sample ? [said("output", right ? "b.right" : scored ? "b.wrong" : "b", sample[1])] : [];
   return make("div", {}, ...called, ...output, maps);
@@ -190,7 +193,7 @@ export function errors(runs) {
 function errorsOf({ confusions, worst }) {
   const common = confusions.length
     ? [
-        make("h4", { textContent: "Most common" }),
+        make("h3", { textContent: "Most common" }),
         plainTable(["expected → output", "times", "example"], confusions.slice(0, SHOWN), true, ""),
       ]
     : [];
@@ -198,7 +201,7 @@ function errorsOf({ confusions, worst }) {
   const rest = worst.slice(SHOWN);
   const summary = make("summary", { textContent: `${rest.length} more` });
   const most = [
-    make("h4", { textContent: "Worst outputs, by edits per symbol" }),
+    make("h3", { textContent: "Worst outputs, by edits per symbol" }),
     plainTable(columns, worst.slice(0, SHOWN), true, ""),
     ...(rest.length ? [make("details", {}, summary, plainTable(columns, rest, true, ""))] : []),
   ];

@@ -66,29 +66,31 @@ function attention(theme) {
 
 const lines = section("Curves", curves(page.runs, headlines(page.runs)));
 
+const sections = [
+  section("Comparison", comparison(page.comparison)),
+  section(several ? "Runs" : "Results", results(page.runs)),
+  ...(several ? [lines] : []),
+  section("Samples", samples(page, source, theme)),
+  section("Errors", errors(page.runs)),
+  attention(theme),
+  ...(several ? [] : [lines]),
+  section("Options", options()),
+].filter(Boolean);
+
 document.getElementById("content").append(
-  ...[
-    make(
-      "header",
-      {},
-      make("h1", {}, ...breakable(page.title)),
-      ...(page.facts ? [make("p.quiet", { textContent: visible(page.facts, 300) })] : []),
-      ...(page.command ? [make("code.command", { textContent: visible(page.command, 1000) })] : []),
-      make("button.theme", {
-        type: "button",
-        textContent: "◐",
-        title: "light or dark",
-        "aria-label": "light or dark",
-        onclick: () => theme.toggle(),
-      }),
-    ),
-    section("Comparison", comparison(page.comparison)),
-    section(several ? "Runs" : "Results", results(page.runs)),
-    ...(several ? [lines] : []),
-    section("Samples", samples(page, source, theme)),
-    section("Errors", errors(page.runs)),
-    attention(theme),
-    ...(several ? [] : [lines]),
-    section("Options", options()),
-  ].filter(Boolean),
+  make(
+    "header",
+    {},
+    make("h1", {}, ...breakable(page.title)),
+    ...(page.facts ? [make("p.quiet", { textContent: visible(page.facts, 300) })] : []),
+    ...(page.command ? [make("code.command", { textContent: visible(page.command, 1000) })] : []),
+    make("button.theme", {
+      type: "button",
+      textContent: "◐",
+      title: "light or dark",
+      "aria-label": "light or dark",
+      onclick: () => theme.toggle(),
+    }),
+  ),
+  make("main", {}, ...sections),
 );

@@ -97,7 +97,7 @@ function table(runs, metrics) {
   const head = ["run", ...told].map((name) => make("th", {}, ...breakable(name)));
   const measured = metrics.map(({ name }) => make("th.value", {}, ...breakable(name)));
   const top = make("thead", {}, make("tr", {}, ...head, ...measured));
-  return make("div.scroll", {}, make("table.runs", {}, top, make("tbody", {}, ...rows)));
+  return scrolling(make("table.runs", {}, top, make("tbody", {}, ...rows)));
 }
 
 /** A table with a column for each run. */
@@ -117,5 +117,18 @@ export function plainTable(head, rows, headed, kind = "value") {
   const cells = (tag, all) => all.map((text, at) => make(at && kind ? `${tag}.${kind}` : tag, {}, ...breakable(text, 400)));
   const top = headed ? [make("thead", {}, make("tr", {}, ...cells("th", head)))] : [];
   const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row))));
-  return make("div.scroll", {}, make("table", {}, ...top, body));
+  return scrolling(make("table", {}, ...top, body));
+}
+
+/** A table that scrolls sideways if it is wider than the page; only then the Tab key leads to it, for keys to scroll it. */
+export function scrolling(table) {
+  const box = make("div.scroll", {}, table);
+  const focusable = { tabindex: "0", role: "group", "aria-label": "table that scrolls sideways" };
+  new ResizeObserver(() => {
+    for (const [name, value] of Object.entries(focusable)) {
+      if (box.scrollWidth > box.clientWidth) box.setAttribute(name, value);
+      else box.removeAttribute(name);
+    }
+  }).observe(box);
+  return box;
 }
