@@ -254,6 +254,7 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
         grounds[dark] = browser.run(f"getComputedStyle({inside}).backgroundColor")
         bars = f"getComputedStyle({frame}.documentElement).colorScheme"  # the colour of the page's scroll bar
         assert browser.run(bars) == {"true": "dark", "false": "normal"}[dark]
+        assert browser.run(f"{frame}.title") == "Attention"
         ours = [one for one in browser.requests() if "attention_lab" in one]
         assert sum(one.endswith(".js") for one in ours) == 1  # all modules in one
         assert all(one.startswith((address, "data:", "blob:")) for one in browser.requests())

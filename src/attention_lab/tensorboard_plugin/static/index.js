@@ -17,6 +17,7 @@ export async function render() {
   document.head.append(style);
   document.body.style.margin = "0";
   document.documentElement.lang = "en";
+  document.title = "Attention"; // of the frame
   await styled;
   const root = document.createElement("div");
   document.body.append(root);

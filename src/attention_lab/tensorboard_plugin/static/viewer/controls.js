@@ -107,7 +107,7 @@ export class Controls {
     ];
     this.steps = make("div.al-steps", { hidden: Boolean(host.plain) }, this.play, this.slider, this.stepText);
     this.buttons = make("div.al-buttons", {}, this.note, ...buttons);
-    const titles = host.title ? [make("h2.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })] : [];
+    const titles = host.title ? [make("h1.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })] : [];
     this.top = make(
       "header.al-bar",
       {},
@@ -189,6 +189,7 @@ export class Controls {
       ? `step ${this.all[at].toLocaleString("en")}${several ? ` · ${at + 1} of ${this.all.length}` : ""}`
       : "";
     this.slider.setAttribute("aria-valuetext", this.stepText.textContent);
+    this.stepText.ariaLive = playing ? "off" : "polite";
     this.play.textContent = playing ? "❚❚" : "▶";
     this.play.title = playing ? "stop (space)" : "play (space)";
     this.play.setAttribute("aria-label", this.play.title);

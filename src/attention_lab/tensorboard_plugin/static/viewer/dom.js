@@ -18,8 +18,11 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** For screen readers, what a button does if its text is only a sign. */
-export const spoken = (text, title) => (/\p{L}/u.test(text) ? {} : { "aria-label": title });
+/** For screen readers, what a button does if its text is only a sign; after its text if that can be spoken, such as 0–1. */
+export function spoken(text, title) {
+  if (/\p{L}/u.test(text)) return {};
+  return { "aria-label": /\d/u.test(text) ? `${text}: ${title}` : title };
+}
 
 /** A row of buttons, one of which is chosen. */
 export class Choice {

@@ -9,6 +9,12 @@ import { CanvasPen } from "./pen.js";
 import * as picture from "./picture.js";
 
 const VIEWS = { map, lines, picture, curve };
+const SPOKEN = {
+  map: "attention map",
+  lines: "attention as lines",
+  picture: "attention over the image",
+  curve: "attention as a curve",
+};
 const GAP = 26;
 const LEAST = 190; // least width in pixels of a panel beside another one
 const ROOMY = 260; // least width in pixels of a panel beside two others
@@ -80,7 +86,12 @@ export class Figure {
    */
   constructor(hover, press, move) {
     this.base = make("canvas.al-base");
-    this.over = make("canvas.al-over", { tabIndex: 0, role: "img", "aria-label": "attention map" });
+    // Screen readers keep arrow keys for themselves except in an application; the readout says what the keys choose.
+    this.over = make("canvas.al-over", {
+      tabIndex: 0,
+      role: "application",
+      "aria-description": "Up and Down choose a query, Shift with Left or Right a key; ? lists all keys",
+    });
     this.element = make("div.al-figure", {}, this.base, this.over);
     this.scene = null;
     this.move = move;
@@ -163,6 +174,8 @@ export class Figure {
     this.width = this.element.clientWidth;
     this.layout = arrange(scene, Math.max(320, this.width), scene.height);
     this.scene = scene;
+    this.over.ariaRoleDescription = SPOKEN[scene.view];
+    this.over.ariaLabel = scene.panels.map(({ title }) => title).join("; ");
     const size = [this.layout.width, this.layout.height].map((side) => Math.round(side * scene.ratio));
     for (const canvas of [this.base, this.over]) {
       if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;

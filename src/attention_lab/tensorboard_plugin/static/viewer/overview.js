@@ -80,7 +80,7 @@ export class Overview {
       "button.al-tile",
       { type: "button", onclick: () => this.choose(module, head), "data-head": String(head) },
       canvas,
-      make("span.al-tile-text", {}, name, facts),
+      make("span.al-tile-text", {}, name, " ", facts),
     );
     return { module, head, canvas, name, facts, button, seen, wanted: null, painted: null };
   }
@@ -134,10 +134,9 @@ export class Overview {
     button.style.minWidth = `${size + 4}px`;
     const { entropy, largest } = record.measure(head);
     tile.facts.textContent = Number.isNaN(entropy) ? short(largest) : entropy.toFixed(2);
-    const what = Number.isNaN(entropy)
-      ? `largest change ${short(largest)}`
-      : `entropy ${entropy.toFixed(3)} nats, max ${short(largest)}`;
-    button.title = `${visible(module || "attention", 80)}, head ${number}: ${what}`;
+    const what = Number.isNaN(entropy) ? ", the largest change" : ` nats of entropy, max ${short(largest)}`;
+    // What is on the button, in the same order: people who control the page by voice say what they read.
+    button.title = `${visible(module || "attention", 80)}, head ${number}: ${tile.facts.textContent}${what}`;
     button.setAttribute("aria-label", button.title);
     tile.wanted = { record, scene, size };
     if (tile.seen) this.#paint(tile);

@@ -16,7 +16,7 @@ const number = (weight, record) => {
 
 export class Readout {
   constructor() {
-    this.element = make("div.al-readout", { "aria-live": "off" });
+    this.element = make("div.al-readout", { "aria-live": "off", "aria-atomic": "true" });
   }
 
   /** @param {{name: string, record: object, head: number, difference: boolean}[]} panels */

@@ -128,7 +128,7 @@ class Tokens {
     };
     return make(
       "div.al-tokens.al-running",
-      { onclick: press, oncontentvisibilityautostatechange: change },
+      { tabIndex: 0, role: "group", "aria-label": side === "key" ? "keys" : "queries", onclick: press, oncontentvisibilityautostatechange: change },
       ...paragraphs,
     );
   }

@@ -78,7 +78,7 @@ class Viewer {
       {},
       make("aside.al-heads", {}, this.controls.orderBar, this.overview.element),
       make(
-        "main.al-main",
+        host.part ? "div.al-main" : "main.al-main",
         {},
         this.controls.tools,
         this.controls.long,
