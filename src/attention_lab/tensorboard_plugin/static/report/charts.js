@@ -92,16 +92,14 @@ export function chart(name, series) {
       series.map(({ points: line }) => line[line.length - 1]),
       null,
     );
-  const read = (wanted) => {
-    const near = series.map(({ points: line }) =>
+  const nearest = (wanted) =>
+    series.map(({ points: line }) =>
       line.reduce((best, one) => (Math.abs(one[0] - wanted) < Math.abs(best[0] - wanted) ? one : best)),
     );
-    return near;
-  };
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const along = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 12);
-    const near = read(left + along * (right - left));
+    const near = nearest(left + along * (right - left));
     say(near, near[0][0]);
   });
   svg.addEventListener("keydown", (event) => {
@@ -111,7 +109,7 @@ export function chart(name, series) {
     const chosen = steps[keys[event.key]];
     if (chosen === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    say(read(chosen), chosen);
+    say(nearest(chosen), chosen);
   });
   for (const end of ["pointerleave", "blur"]) svg.addEventListener(end, last);
   last();
