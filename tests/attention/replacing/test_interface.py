@@ -118,6 +118,19 @@ def test_weights_that_the_model_is_asked_for_are_returned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
+def test_weights_that_the_configuration_asks_for_are_returned(name: str) -> None:
+    model = ARCHITECTURES[name].build("eager", 0.0).eval()
+    model.config.output_attentions = True
+    inputs = ARCHITECTURES[name].inputs("none")
+    with torch.no_grad():
+        expected = model(**inputs)
+        replace_attention(model, SAME, inputs)
+        found = model(**inputs)
+    for part in [part for part in expected if "attentions" in part]:
+        torch.testing.assert_close(found[part], expected[part], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
 def test_other_modules_return_their_weights_as_well(name: str) -> None:
     """A list with the weights of some layers only would not say of which."""
     eager, model = (strong(ARCHITECTURES[name].build(path, 0.0).eval()) for path in ("eager", "sdpa"))

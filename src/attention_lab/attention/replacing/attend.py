@@ -61,8 +61,8 @@ def attend(
         options: whatever other functions need.
 
     Returns:
-        The context, and with the option `output_attentions` the weights `[B, H, Q, K]` before dropout, else
-        None.
+        The context, and with `output_attentions`, as an option or in the module's configuration, the weights
+        `[B, H, Q, K]` before dropout, else None.
 
     Raises:
         ValueError: hard pooling with dropout, a score or window that would count from an unknown position,
@@ -75,8 +75,8 @@ def attend(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and causal:
         attention_mask = _mask_of_last_queries(module, query, key)
-    attention, context = mechanism_in(module), None
-    with_weights = options.pop("output_attentions", False)
+    attention, context, config = mechanism_in(module), None, getattr(module, "config", None)
+    with_weights = options.pop("output_attentions", getattr(config, "output_attentions", False))
     if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
         context = _by_torch(module, query, key, value, attention_mask, dropout, options)
