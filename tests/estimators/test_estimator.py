@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
@@ -246,3 +247,15 @@ def test_wrong_data_and_levels_are_rejected() -> None:
         KernelRegression().fit(x, y, sample_weight=np.eye(9)[0])
     with pytest.raises(ValueError, match="level must be above 0 and below 1, got 95"):
         KernelRegression(bandwidth=1.0).fit(x, y).predict_interval(x, level=95)
+
+
+@pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
+def test_bandwidths_are_found_where_gradients_are_switched_off(without_gradients: Any) -> None:
+    """As in a validation of PyTorch Lightning."""
+    inputs = np.random.default_rng(0).normal(size=(60, 2))
+    expected = KernelRegression().fit(inputs, inputs[:, 0] ** 2)
+    with without_gradients():
+        model = KernelRegression().fit(inputs, inputs[:, 0] ** 2)
+        assert not torch.is_grad_enabled()
+    np.testing.assert_array_equal(model.bandwidth_, expected.bandwidth_)
+    np.testing.assert_array_equal(model.predict(inputs), expected.predict(inputs))

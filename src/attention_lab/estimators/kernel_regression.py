@@ -82,6 +82,7 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.degree = degree
         self.tolerance = tolerance
 
+    @torch.inference_mode(False)  # the search follows a gradient, even where gradients are switched off
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Store the samples, choose the bandwidth if required, and estimate the variance of the noise.
 
