@@ -86,6 +86,7 @@ def test_drawing_long_inputs_takes_less_memory_than_their_weights(masked: bool) 
         ("bert.encoder.layer.0.attention.self", "bert encoder layer 1 self"),
         ("transformer.h.2.attn", "transformer layer 3 attn"),
         ("graph.h.attention", "graph h"),
+        ("encoder._orig_mod.layers.0._orig_mod.self_attn", "encoder layer 1 self_attn"),  # torch.compile
     ],
 )
 def test_places_have_readable_names(module: str, place: str) -> None:

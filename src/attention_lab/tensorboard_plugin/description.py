@@ -11,6 +11,7 @@ from attention_lab.tensorboard_plugin.record import AttentionRecord
 LONGEST = 200
 """Maximum number of characters kept of the example's text."""
 _LARGEST = 4096  # most bytes of a description
+_UNNAMED = ("attention", "layers", "_orig_mod")  # the last is a compiled module's own
 
 
 def describe(record: AttentionRecord) -> bytes:
@@ -62,5 +63,5 @@ def readable(module: str) -> str:
     """A readable name for an attention's place: `encoder.layers.0.attention` becomes `encoder layer 1`."""
     # The list that a layer is in says no more than its number.
     named = re.sub(r"(?<![^.])(layer|layers|block|blocks|h)\.(?=\d+(\.|$))", "", module)
-    parts = [part for part in named.split(".") if part not in ("attention", "layers")]
+    parts = [part for part in named.split(".") if part not in _UNNAMED]
     return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"
