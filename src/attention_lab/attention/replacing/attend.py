@@ -75,8 +75,9 @@ def attend(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and causal:
         attention_mask = _mask_of_last_queries(module, query, key)
-    attention, context, config = mechanism_in(module), None, getattr(module, "config", None)
-    with_weights = options.pop("output_attentions", getattr(config, "output_attentions", False))
+    attention, context = mechanism_in(module), None
+    configured = getattr(getattr(module, "config", None), "output_attentions", False)
+    with_weights = options.pop("output_attentions", configured)
     if attention is None:
         options |= {"scaling": scaling, "is_causal": is_causal, "position_bias": position_bias}
         context = _by_torch(module, query, key, value, attention_mask, dropout, options)
