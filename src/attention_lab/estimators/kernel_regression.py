@@ -82,7 +82,6 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.degree = degree
         self.tolerance = tolerance
 
-    @torch.inference_mode(False)  # the search follows a gradient, even where gradients are switched off
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Store the samples, choose the bandwidth if required, and estimate the variance of the noise.
 
@@ -111,14 +110,15 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         parts = inputs - self._centre, columns - self._mean, weights
         if not counted.all():
             parts = tuple(part[counted] for part in parts)
-        self._samples = make_samples(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
-
-        loo = LeaveOneOut(self._samples, self.kernel, self.degree, self.tolerance)
-        self.bandwidth_ = self._bandwidths(loo)
-        left_out = loo.predictions(torch.from_numpy(self.bandwidth_))
-        self.loo_error_ = loo.error_of(left_out)
-        predictions = np.empty_like(columns)
-        predictions[np.flatnonzero(counted)[self._samples.order.numpy()]] = left_out.numpy()
+        # The search follows a gradient, even where gradients are switched off.
+        with torch.inference_mode(False):
+            self._samples = make_samples(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+            loo = LeaveOneOut(self._samples, self.kernel, self.degree, self.tolerance)
+            self.bandwidth_ = self._bandwidths(loo)
+            left_out = loo.predictions(torch.from_numpy(self.bandwidth_))
+            self.loo_error_ = loo.error_of(left_out)
+            predictions = np.empty_like(columns)
+            predictions[np.flatnonzero(counted)[self._samples.order.numpy()]] = left_out.numpy()
         self._estimate_noise()
         if not counted.all():  # nothing is left out for these
             predictions[~counted] = self._smooth(inputs[~counted])[0] - self._mean
