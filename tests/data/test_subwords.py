@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from counted_comparisons import Compared
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,14 @@ def test_words_of_training_are_pieces_and_others_fall_into_smaller_ones() -> Non
     assert join(split("newel lo wide")) == "newel lo wide"
     unknown = split("löw")  # a character that is not in the alphabet stays, and is read as unknown
     assert unknown[-2:] == ("ö", "w") and join(unknown) == "löw"
+
+
+def test_the_name_of_the_unknown_piece_is_found_in_linear_time(monkeypatch) -> None:
+    pieces = sorted(map(Compared, [*"▁ab<>knu", *(f"<unk{'>' * count}" for count in range(1, 1000))]))
+    monkeypatch.setattr(subwords, "pieces_of", lambda alphabet, merges: pieces)
+    Compared.times = 0
+    assert Splitter("▁ab<>knu", [])("abc") == ("▁", "a", "b", "c")
+    assert Compared.times < 3 * len(pieces)
 
 
 @given(st.lists(st.text("lowernstid", min_size=1), min_size=1).map(" ".join), st.integers(12, 80))

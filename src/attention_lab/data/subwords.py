@@ -75,14 +75,14 @@ class Splitter:
 
     def __init__(self, alphabet: str, merges: Sequence[str]) -> None:
         tokenizers = _library("a model that reads subwords")
-        pieces = pieces_of(alphabet, merges)
+        numbers = {piece: number for number, piece in enumerate(pieces_of(alphabet, merges))}
         unknown = "<unk>"
-        while unknown in pieces:
+        while unknown in numbers:
             unknown += ">"
-        self._unknown = len(pieces)
+        self._unknown = numbers[unknown] = len(numbers)
         self._splitter = tokenizers.Tokenizer(
             tokenizers.models.BPE(
-                {piece: number for number, piece in enumerate([*pieces, unknown])},
+                numbers,
                 [tuple(merge.split(" ")) for merge in merges],
                 unk_token=unknown,
             )
