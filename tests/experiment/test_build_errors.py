@@ -11,6 +11,7 @@ import torch
 from hydra.utils import instantiate
 from pytorch_lightning.callbacks import device_stats_monitor
 from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
@@ -227,3 +228,20 @@ def test_a_file_that_is_no_text_is_named() -> None:
         blame_option(config),
     ):
         instantiate(config["data"]).setup()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "`ModelCheckpoint(monitor={!r})` could not find the monitored key in the returned metrics: "
+        "['validation/loss']. HINT: Did you call `log`?",
+        "Early stopping conditioned on metric `{}` which is not available. Pass in or modify your "
+        "`EarlyStopping` callback to use any of the following: `validation/loss`",
+    ],
+)
+@pytest.mark.parametrize("start", ["ModelCheckpoint(monitor='", "Early stopping conditioned on metric `"])
+def test_the_name_of_a_metric_that_repeats_a_message_is_read_in_linear_time(message: str, start: str) -> None:
+    name = start * 20_000  # a search for the message took two minutes
+    with pytest.raises(LabError) as found, blame_option({}):
+        raise MisconfigurationException(message.format(name))
+    assert str(found.value).endswith("there is no such metric; choose validation/loss")

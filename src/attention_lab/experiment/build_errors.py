@@ -160,9 +160,17 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
 
 
+# Each has a single start and literal text after what varies: in a file from others, the name of a metric may
+# repeat parts of the message, and then a search takes hours.
+_NOT_MEASURED = (
+    r"`ModelCheckpoint\(monitor=['\"](.*?)['\"]\)` could not find the monitored key in the returned metrics: "
+    r"\[(.*?)\]",
+    r"Early stopping conditioned on metric `(.*?)` which is not available\. Pass in or modify your "
+    r"`EarlyStopping` callback to use any of the following: (`.*`)",
+)
+
+
 def _not_measured(text: str) -> LabError | None:
     """The error if Lightning's message says that the monitored metric is not measured; None for others."""
-    found = re.search(r"ModelCheckpoint\(monitor='(.*?)'\).*?returned metrics: \[(.*?)\]", text) or re.search(
-        r"Early stopping conditioned on metric `(.*?)`.*following: (`.*`)", text
-    )
+    found = next(filter(None, (re.match(pattern, text) for pattern in _NOT_MEASURED)), None)
     return found and not_measured(found[1], re.findall(r"['`]([^'`, ]+)['`]", found[2]))
