@@ -150,7 +150,7 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     wrong = wrong_options(part, config, target)
     if len(wrong) == 1:
         return wrong[0]
-    words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
+    words = set(re.split(r"[^\w.+-]+|[.]$|[.] ", text))
     named = [
         f"{part}.{path}={'null' if value is None else value}"
         for path, value in flatten(lookup(config, *part.split(".")))
