@@ -51,7 +51,7 @@ def test_an_address_that_cannot_be_read_is_not_repeated(address: str) -> None:
     "error",
     [
         TypeError("an unknown parameter"),
-        AttributeError("a character set that there is not"),
+        AttributeError("an unknown character set"),
         MissingSectionHeaderError("my.cnf", 1, "user=me"),
     ],
     ids=lambda error: type(error).__name__,

@@ -246,26 +246,27 @@ def _hint_by_name(key: str, known: Defaults) -> tuple[str, str]:
         meant = ".".join([*before, name])
     if key in OPTIONS or _select(known, meant)[0]:
         return f"; did you mean {meant}?", ""
-    if not before and (paths := _paths_that_end_in(key, known, near)):
+    if not before and (paths := _paths_that_end_in(key, known, similar=not near)):
         return f"; did you mean {' or '.join(paths)}?", ""
     if near:
         return f"; did you mean {'.'.join([*before, near[0], *rest[1:]])}?", ""
-    paths = [rest[0]] if rest[0] in known else _paths_that_end_in(rest[0], known, names)
-    if before and paths:  # in another part
-        return f"; did you mean {' or '.join(paths)}?", ""
     if not before:
         return f": choose one of {', '.join(names)}", ""
+    # In another part; only a part without options of its own hints at names that are merely similar.
+    paths = [rest[0]] if rest[0] in known else _paths_that_end_in(rest[0], known, similar=not names)
+    if paths:
+        return f"; did you mean {' or '.join(paths)}?", ""
     part = ".".join(before)
     hint = f": if the class of {part} takes it, add it with +{key}=..." if "_target_" in options else ""
     return hint, f"{part} has {', '.join(names) or 'none'}"
 
 
-def _paths_that_end_in(name: str, known: Defaults, near: Sequence[str]) -> list[str]:
+def _paths_that_end_in(name: str, known: Defaults, *, similar: bool) -> list[str]:
     """The options inside groups that have this name, such as `optimizer.lr` for `lr`.
 
-    If there are none, and no option outside the groups is `near`, those with a similar name.
+    If there are none, and `similar` is set, those with a similar name.
     """
     kinds = [f"{part}.{kind}" for part, kind in KIND_OF_DATA.items()]
     last = {path: path.rpartition(".")[2] for path, _ in flatten(known) if "." in path and path not in kinds}
-    wanted = name if name in last.values() or near else closest(name, last.values())
+    wanted = name if name in last.values() or not similar else closest(name, last.values())
     return [path for path, end in last.items() if end == wanted and not is_hydra_key(path)]

@@ -125,8 +125,9 @@ export function scrolling(table) {
   const box = make("div.scroll", {}, table);
   const focusable = { tabindex: "0", role: "group", "aria-label": "table that scrolls sideways" };
   new ResizeObserver(() => {
+    const scrolls = box.scrollWidth > box.clientWidth;
     for (const [name, value] of Object.entries(focusable)) {
-      if (box.scrollWidth > box.clientWidth) box.setAttribute(name, value);
+      if (scrolls) box.setAttribute(name, value);
       else box.removeAttribute(name);
     }
   }).observe(box);
