@@ -27,6 +27,15 @@ def test_running_out_of_memory_names_the_option_to_lower(error: Exception, tmp_p
         raise error
 
 
+def test_the_batch_size_named_is_never_that_of_the_default_data(tmp_path: Path) -> None:
+    config = {"stage": "test", "data": {"batch_size": 64}}  # the checkpoint has its own
+    with (
+        pytest.raises(LabError, match=r"lower data.batch_size, or use"),
+        machine_failures.explain_machine_failures(config, tmp_path),
+    ):
+        raise MemoryError
+
+
 def test_an_operation_refused_by_deterministic_training_is_named(tmp_path: Path) -> None:
     message = "true: put_ has no deterministic implementation here: choose [+]trainer.deterministic=warn"
     torch.use_deterministic_algorithms(True)

@@ -63,5 +63,8 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
 def _memory(config: Mapping[str, Any], text: str) -> str:
     size = config["data"].get("batch_size")
     device = "GPU" if "CUDA" in text else "machine"
-    lower = "choose a smaller model, or" if size is None else f"lower data.batch_size (now {size}), or"
+    now = (
+        f" (now {size})" if config.get("stage", "fit") == "fit" else ""
+    )  # else the checkpoint may have another
+    lower = "choose a smaller model, or" if size is None else f"lower data.batch_size{now}, or"
     return f"the {device} is out of memory: {lower} use a machine with more memory"

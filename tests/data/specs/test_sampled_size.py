@@ -39,6 +39,9 @@ def _check(name: str, given: tuple[str, ...] = (), **options: Any) -> None:
         ("DigitStrips", {"height": HUGE, "cell": 1}, "data.height"),
         ("DigitStrips", {"gap": HUGE}, "data.gap"),
         ("Inflection", {"file": "a.tsv", "hallucinate": HUGE}, "data.hallucinate"),
+        ("Pairs", {"file": "a.tsv", "batch_size": HUGE}, "data.batch_size=10000000 would need too much"),
+        ("Reverse", {"batch_size": 20_000}, "data.batch_size"),
+        ("ListOps", {"max_length": 2000, "batch_size": 999}, "data.batch_size=999 and data.max_length=2000"),
     ],
 )
 def test_too_much_data_is_rejected_before_it_is_sampled(
@@ -64,6 +67,8 @@ def test_ordinary_sizes_are_accepted() -> None:
     _check("ListOps", max_length=2000)
     _check("Recall", length=4096, short_epochs=8)
     _check("DigitStrips")
+    _check("Reverse", batch_size=4096)
+    _check("Sine", train_size=100_000)
     _check("Karate")
     _check("Reverse", max_length=2)  # below min_length, which the data set itself reports
 

@@ -45,6 +45,10 @@ SPECS: Mapping[str, type[Any]] = {
 """The spec of each data set."""
 MOST_SAMPLED = 1 << 25
 """Limit of `SampledSpec.cost` for a configuration from a file: about a minute, and 2 GB."""
+LARGEST_BATCH = 1 << 14
+"""Limit of `batch_size` for a configuration from a file."""
+MOST_IN_BATCH = 1 << 19
+"""Limit of `SampledSpec.batch_cost` for a configuration from a file."""
 
 
 def check_data(part: Mapping[str, Any]) -> None:
@@ -84,9 +88,9 @@ def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
 
 
 def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: str) -> None:
-    """Reject sampled data that is too large because of options from a file, before anything is sampled.
+    """Reject sampled data, and batches, that are too large because of options from a file.
 
-    Options given on the command line may be as large as the user likes.
+    Nothing is sampled for it. Options given on the command line may be as large as the user likes.
 
     Args:
         part: the options, with the data set as `_target_`.
@@ -96,22 +100,31 @@ def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: 
     Raises:
         LabError: it is too large; the message names the options.
     """
-    most = MOST_SAMPLED
     try:
         spec = make_spec(SPECS, "attention_lab.data", part)
         chosen = {name: part[name] for name in ("_target_", *given) if name in part}
-        most = max(most, getattr(make_spec(SPECS, "attention_lab.data", chosen), "cost", 0))
+        typed = make_spec(SPECS, "attention_lab.data", chosen)
     except LabError:
         return  # constructing the data set reports it
-    if getattr(spec, "cost", 0) <= most:
-        return
+    size = getattr(spec, "batch_size", None)
+    if "batch_size" not in given and type(size) is int and size > LARGEST_BATCH:
+        raise LabError(
+            f"{source}: data.batch_size={size} would need too much memory: give a smaller number on the "
+            "command line, or this one if you do want it"
+        )
+    for measure, most in (("cost", MOST_SAMPLED), ("batch_cost", MOST_IN_BATCH)):
+        if getattr(spec, measure, 0) > max(most, getattr(typed, measure, 0)):
+            raise LabError(
+                f"{source}: {' and '.join(_large_numbers(spec, given))} would make too much data: give "
+                "smaller numbers on the command line, or these if you do want that much"
+            )
+
+
+def _large_numbers(spec: Any, given: Collection[str]) -> list[str]:
+    """The numbers above their defaults in a spec, without those given on the command line."""
     numbers = {field.name: (getattr(spec, field.name), field.default) for field in fields(spec)}
-    large = [
+    return [
         f"data.{name}={value}"
         for name, (value, usual) in numbers.items()
         if type(value) is int and type(usual) is int and value > usual and name not in {*given, "seed"}
     ]
-    raise LabError(
-        f"{source}: {' and '.join(large)} would make too much data: give smaller numbers on the command "
-        "line, or these if you do want that much"
-    )

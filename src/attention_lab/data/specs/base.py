@@ -211,6 +211,12 @@ class SampledSpec:
         """About how many symbols are sampled; time and memory grow with this number."""
         return sum(self.counts) * (_OVERHEAD + self.longest)
 
+    @property
+    def batch_cost(self) -> int:
+        """About how many symbols the largest batch has."""
+        largest = max(self.counts)
+        return min(self.batch_size or largest, largest) * self.longest
+
     def check_held_out(self, distinct: int, options: str) -> None:
         """Check that validation and test leave enough of all `distinct` examples for training.
 
