@@ -69,6 +69,7 @@ def test_ordinary_sizes_are_accepted() -> None:
     _check("DigitStrips")
     _check("Reverse", batch_size=4096)
     _check("Sine", train_size=100_000)
+    _check("CSVRegression", file="a.csv", inputs=["x"], target="y", batch_size=100_000)
     _check("Karate")
     _check("Reverse", max_length=2)  # below min_length, which the data set itself reports
 

@@ -46,7 +46,7 @@ SPECS: Mapping[str, type[Any]] = {
 MOST_SAMPLED = 1 << 25
 """Limit of `SampledSpec.cost` for a configuration from a file: about a minute, and 2 GB."""
 LARGEST_BATCH = 1 << 14
-"""Limit of `batch_size` for a configuration from a file."""
+"""Limit of `batch_size` for a configuration from a file, except for data used in one batch by default."""
 MOST_IN_BATCH = 1 << 19
 """Limit of `SampledSpec.batch_cost` for a configuration from a file."""
 
@@ -106,25 +106,26 @@ def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: 
         typed = make_spec(SPECS, "attention_lab.data", chosen)
     except LabError:
         return  # constructing the data set reports it
-    size = getattr(spec, "batch_size", None)
-    if "batch_size" not in given and type(size) is int and size > LARGEST_BATCH:
+    large = _large_numbers(spec, given)
+    if "data.batch_size" in large and spec.batch_size > LARGEST_BATCH:
         raise LabError(
-            f"{source}: data.batch_size={size} would need too much memory: give a smaller number on the "
-            "command line, or this one if you do want it"
+            f"{source}: data.batch_size={spec.batch_size} would need too much memory: give a smaller number "
+            "on the command line, or this one if you do want it"
         )
     for measure, most in (("cost", MOST_SAMPLED), ("batch_cost", MOST_IN_BATCH)):
         if getattr(spec, measure, 0) > max(most, getattr(typed, measure, 0)):
+            named = " and ".join(f"{name}={value}" for name, value in large.items())
             raise LabError(
-                f"{source}: {' and '.join(_large_numbers(spec, given))} would make too much data: give "
-                "smaller numbers on the command line, or these if you do want that much"
+                f"{source}: {named} would make too much data: give smaller numbers on the command line, or "
+                "these if you do want that much"
             )
 
 
-def _large_numbers(spec: Any, given: Collection[str]) -> list[str]:
+def _large_numbers(spec: Any, given: Collection[str]) -> dict[str, int]:
     """The numbers above their defaults in a spec, without those given on the command line."""
     numbers = {field.name: (getattr(spec, field.name), field.default) for field in fields(spec)}
-    return [
-        f"data.{name}={value}"
+    return {
+        f"data.{name}": value
         for name, (value, usual) in numbers.items()
         if type(value) is int and type(usual) is int and value > usual and name not in {*given, "seed"}
-    ]
+    }
