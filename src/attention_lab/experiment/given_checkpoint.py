@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.config_parts import REBUILT
 from attention_lab.console_text import console_message
-from attention_lab.data.specs import check_sampled_size
+from attention_lab.data.specs import check_size_from_file
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.checkpoints import load_checkpoints, not_finite_warning
@@ -73,11 +73,11 @@ def check_data_size(given: Config, config: Config) -> None:
         config: the configuration with the parts from the checkpoint.
 
     Raises:
-        LabError: see `check_sampled_size`.
+        LabError: see `check_size_from_file`.
     """
     if config["data"] != given["data"]:
         typed = options_given(parse_overrides(HydraConfig.get().overrides.task), "data")
-        check_sampled_size(config["data"], typed, f"ckpt_path={config['ckpt_path']}")
+        check_size_from_file(config["data"], typed, f"ckpt_path={config['ckpt_path']}")
 
 
 def with_overrides(kept: Config, plain: Config) -> Config:

@@ -21,7 +21,7 @@ from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.config_parts import GROUPS, MAY_CHANGE, RESUMED, completed
 from attention_lab.console_text import console_message, printable
-from attention_lab.data.specs import check_sampled_size
+from attention_lab.data.specs import check_size_from_file
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
 from attention_lab.files.regular_files import is_file, matches_in
@@ -77,7 +77,7 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
             _delete(found, key)
         else:
             OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False)
-    check_sampled_size(found.data, options_given(overrides.values(), "data"), f"{given}/config.yaml")
+    check_size_from_file(found.data, options_given(overrides.values(), "data"), f"{given}/config.yaml")
     for newer in config:
         if newer not in found and newer not in GROUPS:
             found[newer] = config[newer]

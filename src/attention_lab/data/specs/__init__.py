@@ -87,7 +87,7 @@ def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
         read_text(str(part["test_file"]))  # the data of the checkpoint determines the format
 
 
-def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: str) -> None:
+def check_size_from_file(part: Mapping[str, Any], given: Collection[str], source: str) -> None:
     """Reject sampled data, and batches, that are too large because of options from a file.
 
     Nothing is sampled for it. Options given on the command line may be as large as the user likes.

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from attention_lab.data import Reverse
-from attention_lab.data.specs import check_sampled_size
+from attention_lab.data.specs import check_size_from_file
 from attention_lab.errors import LabError
 
 HUGE = 10**7
 
 
 def _check(name: str, given: tuple[str, ...] = (), **options: Any) -> None:
-    check_sampled_size({"_target_": f"attention_lab.data.{name}", **options}, given, "ckpt_path=best.ckpt")
+    check_size_from_file({"_target_": f"attention_lab.data.{name}", **options}, given, "ckpt_path=best.ckpt")
 
 
 @pytest.mark.parametrize(
