@@ -1,7 +1,6 @@
 """A trained model in Python: the return value of `attention_lab.load` and `attention_lab.pretrained`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -12,17 +11,21 @@ from torch.utils._pytree import tree_map_only
 from attention_lab.console_text import one_line
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
 from attention_lab.data.reading.codecs import (
-    ClassificationCodec,
     Codec,
     ImageCodec,
     LabelledImageCodec,
-    LanguageCodec,
     NodeCodec,
     RegressionCodec,
     TransductionCodec,
 )
-from attention_lab.data.reading.vocabulary import Tokenizer
-from attention_lab.errors import LabError, LineError
+from attention_lab.errors import LabError
+from attention_lab.inference.model_inputs import (
+    input_lines,
+    input_tokenizer,
+    input_tokens,
+    reads_columns,
+    symbol_lists,
+)
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.errors.text_limit import GROWTH, MOST_TEXT, outputs_too_long
 from attention_lab.tasks.observation import Observation
@@ -38,9 +41,6 @@ _HYPOTHESES = 8 * BATCH  # in a batch, at most
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
 _PIXELS = 1 << 22  # in a batch of labelled images, at most
 _CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols
-_SHOWN = 60
-"""The largest number of characters of an input that an error message repeats."""
-_LISTED = 12  # symbols that `repr` lists
 
 
 class Predictor(Protocol):
@@ -86,7 +86,7 @@ class TrainedModel(Generic[TaskT]):
     @property
     def reads_columns(self) -> bool:
         """Whether an input has columns separated by tabs: `lemma<TAB>tags`."""
-        return isinstance(self.codec, TransductionCodec) and self.codec.source.notation.split == "lemma_tags"
+        return reads_columns(self.codec)
 
     def __repr__(self) -> str:
         """The class and size of the model, its inputs and outputs, its score, and its files."""
@@ -94,7 +94,7 @@ class TrainedModel(Generic[TaskT]):
         lines = {
             "model": f"{type(self.model).__name__}, {count:,} parameters",
             "task": type(self.task).__name__,
-            **_symbols(self.codec),
+            **symbol_lists(self.codec),
             "score": self.score,
             "file": ", ".join(map(str, self.files)),
         }
@@ -115,7 +115,7 @@ class TrainedModel(Generic[TaskT]):
             LabError: `lines` is not a list of such inputs, the model cannot read one of them, or the outputs
                 are very much longer than `lines`.
         """
-        lines = self._lines(lines, "predict")
+        lines = input_lines(self.codec, lines, "predict")
         return self._outputs(lines, self.task.answer)
 
     def predict_n_best(self, lines: Sequence[Any], n: int = 5) -> list[list[tuple[str, float]]]:
@@ -129,7 +129,7 @@ class TrainedModel(Generic[TaskT]):
             LabError: it is not a classifier or a sequence-to-sequence model, n is not a whole number from 1
                 to 1000, or an input cannot be read.
         """
-        lines = self._lines(lines, "predict_n_best")
+        lines = input_lines(self.codec, lines, "predict_n_best")
         answers = getattr(self.task, "n_best_answers", None)
         if answers is None:
             raise LabError(
@@ -190,17 +190,17 @@ class TrainedModel(Generic[TaskT]):
         Raises:
             LabError: an input that is not empty cannot be read.
         """
-        lines = self._lines(lines, "unseen_symbols")
-        tokenizer = _input_tokenizer(self.codec)
+        lines = input_lines(self.codec, lines, "unseen_symbols")
+        tokenizer = input_tokenizer(self.codec)
         if tokenizer is None:
             return ""
-        sequences = (_tokens(tokenizer, line, number) for number, line in enumerate(lines, start=1))
+        sequences = (input_tokens(tokenizer, line, number) for number, line in enumerate(lines, start=1))
         terms = Terms(examples=f"{unit}s")
         return unseen_symbols(sequences, tokenizer.vocabulary, source or "the inputs", terms, unit)
 
     def observe(self, lines: Sequence[Any]) -> list[Observation]:
         """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
-        lines = self._lines(lines, "observe")
+        lines = input_lines(self.codec, lines, "observe")
         if isinstance(self.codec, RegressionCodec | NodeCodec):  # all inputs are one observation
             return self.task.observe(self._moved(self.codec.encode(lines))) if lines else []
         batches = self._batches(self.codec, lines, most=OBSERVED)
@@ -235,64 +235,3 @@ class TrainedModel(Generic[TaskT]):
         from attention_lab.inference.exporting import export  # slow to import, and seldom needed
 
         return export(self.model, self.codec, path)
-
-    def _lines(self, inputs: Sequence[Any], method: str) -> list[str]:
-        """The inputs as lines of text.
-
-        Raises:
-            LabError: they are not a list, one of them is no text and no array that the model reads, or it has
-                a tab although sources have none.
-        """
-        _check_list(inputs, method)
-        lines = []
-        for number, one in enumerate(inputs, start=1):
-            try:
-                lines.append(self.codec.as_line(one))
-            except LabError as error:
-                raise LabError(f"{method}: input {number} {error}") from None
-        if not isinstance(self.codec, TransductionCodec) or self.reads_columns:
-            return lines
-        if "\t" in self.codec.source.vocabulary.symbols:
-            return lines
-        for number, line in enumerate(lines, start=1):
-            if "\t" in line and line.strip():
-                raise LineError(number, "contains a tab; give only the source")
-        return lines
-
-
-def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
-    """The symbols of an input; none if it is empty. Raises LineError."""
-    try:
-        return tokenizer.tokens(line) if line.strip() else ()
-    except LabError as error:
-        raise LineError(number, str(error)) from None
-
-
-def _input_tokenizer(codec: Codec) -> Tokenizer | None:
-    """The tokenizer of the inputs; None for inputs that are not split into symbols."""
-    if isinstance(codec, TransductionCodec):
-        return codec.source
-    return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
-
-
-def _check_list(inputs: object, method: str) -> None:
-    """Raise LabError unless `inputs` is a list."""
-    if isinstance(inputs, str):
-        short = inputs if len(inputs) <= _SHOWN else f"{inputs[:_SHOWN]}..."
-        raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
-    if not isinstance(inputs, Sequence) or isinstance(inputs, bytes):
-        example = f"such as {method}({'list(array)' if hasattr(inputs, 'ndim') else '[one, two]'})"
-        kind = type(inputs).__name__
-        raise LabError(f"{method} takes a list of inputs, {example}, not a value of the type {kind}")
-
-
-def _symbols(codec: Codec) -> dict[str, str]:
-    """The symbols that a codec reads and writes, by the names of its parts."""
-    found = {}
-    for field in fields(codec):
-        value = getattr(codec, field.name)
-        names = value.vocabulary.symbols if isinstance(value, Tokenizer) else value
-        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-            more = " ..." if len(names) > _LISTED else ""
-            found[field.name] = f"{len(names):,}: {' '.join(names[:_LISTED])}{more}"
-    return found
