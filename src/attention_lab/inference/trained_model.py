@@ -5,12 +5,14 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from attention_lab.console_text import one_line
 from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_symbols
 from attention_lab.data.reading.codecs import (
+    ClassificationCodec,
     Codec,
     ImageCodec,
     LabelledImageCodec,
@@ -140,6 +142,44 @@ class TrainedModel(Generic[TaskT]):
         if not isinstance(given, Integral) or not 1 <= n <= MOST_OUTPUTS:
             raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST_OUTPUTS}, got {n!r}")
         return self._outputs(lines, lambda batch: answers(batch, n), n)
+
+    def predict_probabilities(self, lines: Sequence[Any]) -> Tensor:
+        """A classifier's probability of each label for each input; for `lines` see `predict`.
+
+        Returns:
+            p(label | input) [N, C] in float64, in the order of `codec.labels`; [N, A, C] if the model gives A
+            labels per input. An ensemble gives the mean over its models.
+
+        Raises:
+            LabError: it is not a classifier, or an input cannot be read.
+        """
+        lines = input_lines(self.codec, lines, "predict_probabilities")
+        probabilities = getattr(self.task, "probabilities", None)
+        if probabilities is None or not isinstance(self.codec, ClassificationCodec | NodeCodec):
+            hint = "; for scores, use predict_n_best" if hasattr(self.task, "n_best_answers") else ""
+            kind = type(self.task).__name__
+            raise LabError(f"predict_probabilities needs a classifier, not {kind}{hint}")
+        answers = self.codec.answers if isinstance(self.codec, ClassificationCodec) else 1
+        none = torch.zeros(0, *[answers] * (answers > 1), len(self.codec.labels), dtype=torch.float64)
+        batches = self._batches(self.codec, lines)
+        return torch.cat([none, *(probabilities(batch).cpu() for batch in batches)])
+
+    def predict_values(self, lines: Sequence[Any]) -> Tensor:
+        """A regression's prediction for each input as a number; for `lines` see `predict`.
+
+        Returns:
+            The predictions [N] in float64, in the target's units.
+
+        Raises:
+            LabError: it is not a regression, or an input cannot be read.
+        """
+        lines = input_lines(self.codec, lines, "predict_values")
+        values = getattr(self.task, "values", None)
+        if values is None:
+            raise LabError(f"predict_values needs a regression, not {type(self.task).__name__}")
+        batches = self._batches(self.codec, lines)
+        none = torch.zeros(0, dtype=torch.float64)
+        return torch.cat([none, *(values(batch).cpu() for batch in batches)])
 
     def _outputs(
         self, lines: Sequence[str], answer: Callable[[Any], list[OutputT]], n: int = 1

@@ -134,6 +134,11 @@ class LabelPrediction(Task):
         return [self.codec.decode(label) for label in classes.tolist()]
 
     @torch.no_grad()
+    def probabilities(self, batch: Any) -> Tensor:
+        """p(label | example) [B, C] in float64, or [B, A, C] for A labels per example."""
+        return self.logits(batch).double().softmax(-1)
+
+    @torch.no_grad()
     def n_best_answers(self, batch: Any, n: int) -> list[list[tuple[str, float]]]:
         """The n most likely labels of each example, or all of them, each with log p(label | example).
 

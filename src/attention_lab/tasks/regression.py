@@ -126,6 +126,11 @@ class Regression(Task):
         return [self.codec.decode(row) for row in self.model(batch.inputs, batch.index).cpu()]
 
     @torch.no_grad()
+    def values(self, batch: RegressionBatch) -> Tensor:
+        """The prediction for each example [B] in float64, in the target's units."""
+        return self.codec.restore_targets(self.model(batch.inputs, batch.index).double())[:, 0]
+
+    @torch.no_grad()
     def observe(self, batch: RegressionBatch) -> list[Observation]:
         """One observation for the batch: its rows over the training set, both sorted by input."""
         rows = _spread(batch.inputs[:, 0].argsort())
