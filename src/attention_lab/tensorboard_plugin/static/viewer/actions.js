@@ -49,9 +49,6 @@ export function actionsOf(viewer) {
     png: () => viewer.export("png"),
     svg: () => viewer.export("svg"),
     link: () => viewer.host.link.address && viewer.copyLink(),
-    help: () => {
-      viewer.help.showModal(); // which scrolls to the button
-      viewer.help.scrollTop = 0;
-    },
+    help: () => viewer.help.open(),
   };
 }

@@ -90,7 +90,7 @@ class Viewer {
     );
     root.classList.add("al-viewer");
     root.toggleAttribute("data-framed", window !== window.parent); // for the style sheet
-    root.replaceChildren(this.controls.top, this.page, this.help);
+    root.replaceChildren(this.controls.top, this.page, this.help.element);
     if (host.part) root.tabIndex = -1; // a press anywhere inside gives it the keys
     listen(host.part ? root : root.ownerDocument, actions);
     host.theme.watch(() => this.#draw());
