@@ -1,4 +1,4 @@
-"""Shortcuts of a single character can be turned off, since speech control types what it hears (WCAG 2.2, 2.1.4)."""
+"""Shortcuts of a single character can be turned off: speech control types what it hears (WCAG 2.2, 2.1.4)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,9 @@ def test_turned_off_they_do_nothing_also_when_the_page_is_opened_again(opened: B
     _type(opened, "s?/ v")
     assert opened.run(SCALE) == "linear"
     assert not opened.run("document.querySelector('dialog').open")
-    assert opened.run("document.querySelector('[aria-label=view] [aria-pressed=true]').dataset.value") == "map"
+    assert (
+        opened.run("document.querySelector('[aria-label=view] [aria-pressed=true]').dataset.value") == "map"
+    )
     opened.press("ArrowDown")  # is no character
     assert opened.run(QUERY) == "a (1)"
     opened.press("Escape")
@@ -62,11 +64,13 @@ def test_the_switch_stands_with_the_list_of_shortcuts_and_says_what_stays(opened
     opened.run(HELP)
     assert opened.run(f"{SWITCH}.checked")
     said = opened.run(f"{SWITCH}.closest('label').textContent")
-    assert said == "Shortcuts of a single character (arrow keys and Esc always work)"
+    assert said == "Single-character shortcuts (arrow keys and Esc always work)"
     assert opened.run("document.activeElement.textContent") == "Close"  # as Enter closes the help
     opened.run(f"{SWITCH}.click()")
     assert opened.run("document.querySelectorAll('.al-help kbd.al-off').length") > 15
-    assert opened.run("[...document.querySelectorAll('.al-help kbd:not(.al-off)')].at(-1).textContent") == "Esc"
+    assert (
+        opened.run("[...document.querySelectorAll('.al-help kbd:not(.al-off)')].at(-1).textContent") == "Esc"
+    )
 
 
 def test_a_frame_that_may_store_nothing_has_the_switch_too(browser: Browser, tmp_path: Path) -> None:

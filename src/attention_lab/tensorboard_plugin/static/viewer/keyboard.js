@@ -100,13 +100,21 @@ export function helpDialog(...without) {
     ),
   );
   const table = make("table", {}, ...rows);
-  const acting = make("input", { type: "checkbox", onchange: () => (setCharacters(acting.checked), show()) });
+  const name = "Single-character shortcuts (arrow keys and Esc always work)";
+  const acting = make("input", {
+    type: "checkbox",
+    "aria-label": name,
+    onchange: () => {
+      setCharacters(acting.checked);
+      show();
+    },
+  });
   const show = () => {
     acting.checked = charactersAct();
     for (const key of table.querySelectorAll("kbd"))
       key.classList.toggle("al-off", !acting.checked && isCharacter(key.dataset.key));
   };
-  const setting = make("label", {}, acting, "Shortcuts of a single character (arrow keys and Esc always work)");
+  const setting = make("label", {}, acting, name);
   const close = make("button", { type: "button", textContent: "Close", autofocus: true, onclick: () => element.close() });
   const element = make("dialog.al-help", { "aria-label": "help" });
   const about = [
