@@ -68,6 +68,17 @@ def test_the_headings_skip_no_level(browser: Browser, tmp_path: Path, heads: int
     assert headings in (["Two words"], ["Two words", "Heads", "attention"])
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_page_without_a_title_has_a_heading_for_screen_readers_only(
+    browser: Browser, tmp_path: Path, heads: int
+) -> None:
+    browser.open(attention_lab.show(WEIGHTS[:heads]).save(tmp_path / "view.html").as_uri())
+    assert names_of(browser, "heading") == ["Attention", "Heads", "attention"]
+    top = "document.querySelector('.al-body').getBoundingClientRect().top"
+    assert browser.run(top) == 0  # without an empty bar above
+    assert browser.run("document.querySelectorAll('h1').length") == 1
+
+
 def test_a_long_text_can_be_scrolled_with_keys(browser: Browser, tmp_path: Path) -> None:
     view = attention_lab.show(np.full((1, 500, 500), 1 / 500), [f"token{at}" for at in range(500)])
     browser.open(view.save(tmp_path / "view.html").as_uri())

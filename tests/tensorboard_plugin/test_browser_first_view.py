@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from attention_log import Log
-from chromium import DRAWN, NEEDS_CHROMIUM, Browser
+from chromium import DRAWN, NEEDS_CHROMIUM, Browser, names_of
 
 from attention_lab.tensorboard_plugin import add_attention
 
@@ -82,6 +82,10 @@ def _view(**parts: str) -> str:
 
 IS_TITLE = "(text) => /^(A|B|B − A) · head/.test(text)"
 PANELS = f"{DRAWN}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
+
+
+def test_the_tab_has_a_heading_for_screen_readers(show: Callable[..., Browser]) -> None:
+    assert names_of(show(), "heading")[:2] == ["Attention", "Heads"]
 
 
 def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:

@@ -107,11 +107,13 @@ export class Controls {
     ];
     this.steps = make("div.al-steps", { hidden: Boolean(host.plain) }, this.play, this.slider, this.stepText);
     this.buttons = make("div.al-buttons", {}, this.note, ...buttons);
-    const titles = host.title ? [make("h1.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })] : [];
+    const title = host.title
+      ? make("h1.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })
+      : make("h1.al-spoken", { textContent: "Attention" });
     this.top = make(
       "header.al-bar",
       {},
-      ...titles,
+      ...(host.part ? [] : [title]),
       this.run.element,
       this.other.element,
       this.example.element,
@@ -146,7 +148,8 @@ export class Controls {
       state.example,
     );
     this.example.element.hidden = examples.length < 2 && (this.plain || !examples[0]);
-    this.top.hidden = this.plain && ![...this.top.children].some((child) => !child.hidden);
+    const empty = this.plain && [...this.top.children].every((child) => child.hidden || child.matches(".al-spoken"));
+    this.top.classList.toggle("al-spoken", empty);
     this.view.update(
       views.map((view) => VIEWS[view]),
       state.view,
