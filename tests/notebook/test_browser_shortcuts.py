@@ -42,9 +42,9 @@ def _type(browser: Browser, text: str, frame: str | None = None) -> None:
 def test_turned_off_they_do_nothing_also_when_the_page_is_opened_again(opened: Browser) -> None:
     _type(opened, "s")
     assert opened.run(SCALE) == "root"
+    _type(opened, "s")
     _turn(opened)
-    opened.call("Page.reload")
-    opened.wait(f"{READY} && document.readyState === 'complete'")
+    opened.open(opened.run("location.href"))
     _type(opened, "s?/ v")
     assert opened.run(SCALE) == "linear"
     assert not opened.run("document.querySelector('dialog').open")
