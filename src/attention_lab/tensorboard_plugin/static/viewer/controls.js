@@ -109,7 +109,7 @@ export class Controls {
     this.buttons = make("div.al-buttons", {}, this.note, ...buttons);
     const title = host.title
       ? make("h1.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })
-      : make("h1.al-spoken", { textContent: "Attention" });
+      : make("h1.al-unseen", { textContent: "Attention" });
     this.top = make(
       "header.al-bar",
       {},
@@ -148,8 +148,8 @@ export class Controls {
       state.example,
     );
     this.example.element.hidden = examples.length < 2 && (this.plain || !examples[0]);
-    const empty = this.plain && [...this.top.children].every((child) => child.hidden || child.matches(".al-spoken"));
-    this.top.classList.toggle("al-spoken", empty);
+    const empty = this.plain && [...this.top.children].every((child) => child.hidden || child.matches(".al-unseen"));
+    this.top.classList.toggle("al-unseen", empty);
     this.view.update(
       views.map((view) => VIEWS[view]),
       state.view,

@@ -21,6 +21,7 @@ const ROOMY = 260; // least width in pixels of a panel beside two others
 const EDGE = 3; // pixels on the left, so that no frame is cut off
 const BARS = 46; // pixels from the top to the first colour bar
 const LEISURE = 8; // milliseconds, enough to compute most maps
+const NARROWEST = 240; // pixels; where there are fewer, the figure scrolls
 const NARROW = 480; // in a narrower figure, in pixels, the colour bar is below the panels
 const [INDENT, BELOW] = [12, 40]; // pixels of that bar from the left, and from the panels
 
@@ -172,7 +173,7 @@ export class Figure {
   /** Draw the scene and its cursor. */
   draw(scene, cursor) {
     this.width = this.element.clientWidth;
-    this.layout = arrange(scene, Math.max(320, this.width), scene.height);
+    this.layout = arrange(scene, Math.max(NARROWEST, this.width), scene.height);
     this.scene = scene;
     this.over.ariaRoleDescription = SPOKEN[scene.view];
     this.over.ariaLabel = scene.panels.map(({ title }) => title).join("; ");
