@@ -97,6 +97,19 @@ def test_names_of_runs_are_printed_in_the_colours_of_their_lines(report: Browser
     assert report.run(names) == ["exact", "exact"]
 
 
+def test_the_key_of_the_curves_is_printed_on_the_page_of_the_first_ones(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """It stood with its heading at the end of a page, and all curves on the next."""
+    runs = [Run(name, curves={"validation/loss": [(0, 1.0), (1, 2.0)]}) for name in "ab"]
+    (tmp_path / "report.html").write_text(make_page(Heading("title"), runs), encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.chart') !== null")
+    _emulate(browser, "print", "light")
+    kept = "getComputedStyle(document.querySelector('section > .key')).breakAfter"
+    assert browser.run(kept) == "avoid"
+    _emulate(browser, "", "light")
+
+
 def test_a_table_of_any_width_fits_on_paper(browser: Browser, tmp_path: Path) -> None:
     """Chromium shrinks a page by a third at most: of A4 in portrait, it shows 1077 pixels."""
     results = [Result(f"test/{n}", f"the metric {n}", "1.000", kind="headline") for n in range(40)]
