@@ -45,6 +45,9 @@ def _write(folder: Path) -> None:
         )
     texts = {"input": "سلام", "output": "s a", "expected": "s a l a m"}
     add_attention(log, "example 2/decoder", _weights(2, 5), ["s", "a"], [*"سلام", "</s>"], 0, **texts)
+    sentence = "a sentence of sixty words " * 12
+    texts = {"input": sentence, "output": sentence[3:], "expected": sentence[:-3]}
+    add_attention(log, "example 3/decoder", _weights(2, 2), ["s", "a"], ["a", "s"], 0, **texts)
     log.close()
 
 
@@ -165,6 +168,14 @@ def test_a_wrong_output_stands_beside_what_was_expected(show: Any) -> None:
     assert browser.run(said).endswith("s a, expected s a l a m")
     browser = show(_view(run="digits", example="example 1"))
     assert browser.run(said) == "1"
+
+
+def test_the_expected_output_of_a_long_sentence_is_seen(show: Callable[..., Browser]) -> None:
+    """It was below the third line of a box that scrolls."""
+    browser = show("run=digits&example=example 3")
+    box = "document.querySelector('.al-example')"
+    assert ", expected a sentence" in browser.run(f"{box}.textContent")
+    assert browser.run(f"{box}.scrollHeight <= {box}.clientHeight")
 
 
 def test_a_latin_symbol_among_arabic_keys_is_not_turned_round(show: Any) -> None:
