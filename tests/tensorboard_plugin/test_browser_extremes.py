@@ -145,3 +145,16 @@ def test_records_that_would_fill_the_memory_are_left_out(
           return slots.map(({record, problem}) => (record ? '' : problem));
         })()""")
     assert 20 <= found.count("") <= 26 and all(said.startswith("left out") for said in found[26:])
+
+
+def test_a_query_without_keys_has_no_entropy(browser: Browser, tmp_path: Path) -> None:
+    mask = np.array([[[True, False], [False, False]]])
+    record = AttentionRecord(mask.astype(np.float32), list("ab"), list("xy"), mask=mask)
+    path = tmp_path / "report.html"
+    page = make_page(Heading("title"), [Run("a", records={"example 1/attention": {0: encode(record)}})])
+    path.write_text(page, encoding="utf-8")
+    for query, said in enumerate(["row sum 1.000", "row sum no key"]):
+        browser.open(f"{path.as_uri()}#view=map&query={query}&key=0")
+        text = browser.run("document.querySelector('.al-readout').innerText.replace(/\\s+/g, ' ')")
+        assert said in text
+        assert ("entropy" in text) == (query == 0)

@@ -105,7 +105,7 @@ class Run:
         curves: numbers over steps, by name.
         records: header and body of each attention record, by tag and step.
         samples: input, output and expected output of the examples in the records.
-        confusions: the most common errors of its test: expected and written symbols, count and an example.
+        confusions: the most common errors of its test: `expected → written`, count and an example.
         worst: the worst outputs of its test: input, output, reference and edits.
         setting: the setting that it shares with runs of other seeds; empty if every setting has one run.
         data: the name of its data; empty if all runs were tested on the same.

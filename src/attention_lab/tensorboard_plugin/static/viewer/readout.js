@@ -63,7 +63,7 @@ export class Readout {
       }
       if (has.query && !difference && query < one.queries) {
         const row = one.facts(head, query);
-        say(`${before}entropy`, `${row.entropy.toFixed(3)} nats`, "entropy");
+        if (row.attended) say(`${before}entropy`, `${row.entropy.toFixed(3)} nats`, "entropy");
         say(`${before}row sum`, row.attended ? row.sum.toFixed(3) : "no key", "sum");
       }
     }
