@@ -8,7 +8,7 @@ import torch
 from saved_models import transduction
 from torch import nn
 
-from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
+from attention_lab.data.reading.codecs import ClassificationCodec, ImageCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import saved_score
@@ -167,6 +167,27 @@ def test_batches_of_high_images_are_smaller(
     letters = Tokenizer.of(Notation("characters"), ["abc"])
     trained = TrainedModel(Echo(nn.Identity(), ImageCodec(height, 8, letters)))
     assert len(trained.predict(["image.png"] * 300)) == 300
+    assert sizes[0] == largest and sum(sizes) == 300
+
+
+@pytest.mark.parametrize(("labels", "largest"), [(1000, 256), (1 << 20, 64), (1 << 27, 1)])
+def test_batches_with_more_labels_are_smaller(
+    labels: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def encode(_: ClassificationCodec, lines: list[str], first: int) -> list[str]:
+        sizes.append(len(lines))
+        return lines
+
+    class Labels(list[str]):
+        def __len__(self) -> int:
+            return labels
+
+    monkeypatch.setattr(ClassificationCodec, "encode", encode)
+    monkeypatch.setattr(Echo, "answer", lambda _, lines: lines)
+    trained = TrainedModel(Echo(nn.Identity(), ClassificationCodec(Labels(["a"]), length=4, features=2)))
+    assert len(trained.predict(["1 2"] * 300)) == 300
     assert sizes[0] == largest and sum(sizes) == 300
 
 

@@ -42,6 +42,7 @@ MOST_OUTPUTS = 1000
 _HYPOTHESES = 8 * BATCH  # in a batch, at most
 _ROWS = 32 * BATCH  # of pixels in a batch of images, at most; a checkpoint chooses their height
 _PIXELS = 1 << 22  # in a batch of labelled images, at most
+_LOGITS = 1 << 26  # of a batch of inputs to a classifier, at most
 _CHARACTERS = 256 * BATCH  # of a batch's longest symbols, at most: a checkpoint chooses its symbols
 
 
@@ -203,6 +204,8 @@ class TrainedModel(Generic[TaskT]):
             most = min(most, _ROWS // codec.height)
         if isinstance(codec, LabelledImageCodec):
             most = min(most, _PIXELS // codec.image_size**2)
+        if isinstance(codec, ClassificationCodec):
+            most = min(most, _LOGITS // max(codec.answers * len(codec.labels), 1))
         if isinstance(codec, ImageCodec | TransductionCodec):
             longest = max(map(len, codec.target.vocabulary.symbols), default=0)
             most = min(most, _CHARACTERS // max(longest, 1))
