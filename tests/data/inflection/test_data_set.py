@@ -108,6 +108,22 @@ def test_only_the_first_of_very_many_forms_are_compared() -> None:
     assert paradigms.text(wanted) == "go\tV;PST\tgone\tV;PTCP"
 
 
+@pytest.mark.parametrize(("forms", "tags"), [(MOST_FORMS, 1), (100, 1_000)])
+def test_comparing_forms_takes_limited_time(
+    forms: int, tags: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 1,000 forms of one lemma and 2,000 tags for each, a file of 9 MB took many minutes to read."""
+    monkeypatch.setattr("attention_lab.data.inflection.paradigms.MOST_STEPS", 200_000)
+    train = tmp_path / "train.tsv"
+    named = [";".join(f"{form}.{tag}" for tag in range(tags)) for form in range(forms)]
+    train.write_text("".join(f"go\tf{form}\t{text}\n" for form, text in enumerate(named)))
+    options = dict.fromkeys(("train_file", "validation_file", "test_file"), str(train))
+    found = rf"^{train}:\d+: the lemmas up to here have too many forms or tags to choose known forms"
+    with pytest.raises(LabError, match=f"{found}: leave some out, or set data.known_forms=0$"):
+        Inflection(**options, known_forms=1).examples()  # type: ignore[arg-type]
+    Inflection(**options).examples()  # type: ignore[arg-type]
+
+
 def test_a_split_file_keeps_the_forms_of_a_lemma_together(tmp_path: Path) -> None:
     path = tmp_path / "all.tsv"
     path.write_text("".join(f"{a}{b}\t{a}{b}{c}\tN;{c}\n" for a in "abc" for b in "xyz" for c in "12"))
