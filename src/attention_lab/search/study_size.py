@@ -19,6 +19,8 @@ _TEXTS = {
     "trial_intermediate_values": None,
 }
 """The tables of a study, and the column whose texts may be long."""
+MOST_UNFINISHED = 10_000
+"""Maximum number of trials that are queued or running: Optuna reads them again for each new trial."""
 
 
 def check_study_size(storage: RDBStorage, study: str, name: str) -> None:
@@ -30,9 +32,11 @@ def check_study_size(storage: RDBStorage, study: str, name: str) -> None:
         name: the option that gives the storage, for the error.
 
     Raises:
-        LabError: a value is too long, or see `files.databases.check_sizes`.
+        LabError: a value is too long, too many trials are queued or running, or see
+            `files.databases.check_sizes`.
     """
     check_sizes(_sizes(storage, study, name), name, "study")
+    _check_unfinished(storage, study, name)
 
 
 def _sizes(storage: RDBStorage, study: str, name: str) -> Iterator[tuple[int, int]]:
@@ -52,3 +56,17 @@ def _sizes(storage: RDBStorage, study: str, name: str) -> Iterator[tuple[int, in
                     "study"
                 )
             yield rows, total or 0
+
+
+def _check_unfinished(storage: RDBStorage, study: str, name: str) -> None:
+    query = (
+        "SELECT count(*) FROM trials JOIN studies USING (study_id) "
+        "WHERE study_name = :study AND state IN ('WAITING', 'RUNNING')"
+    )
+    with storage.engine.connect() as connection:
+        found = connection.execute(text(query), {"study": study}).scalar_one()
+    if found > MOST_UNFINISHED:
+        raise LabError(
+            f"{name}: {found:,} of its trials are queued or running, more than {MOST_UNFINISHED:,}: use "
+            "another study"
+        )
