@@ -12,7 +12,7 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints, quotes_hint, swapped_labels_hint
 from attention_lab.data.file_warnings.long_lines import long_line_hint, longest_allowed
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
-from attention_lab.data.file_warnings.unseen_symbols import Terms, unseen_in_files, unseen_labels_hint
+from attention_lab.data.file_warnings.unseen_symbols import Terms, label_hints, unseen_in_files
 from attention_lab.data.reading.codecs import ClassificationCodec, check_codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
@@ -188,7 +188,7 @@ class Labelled(ClassificationData):
         answers = rows.map(lambda split: [row.first.strip() for row in split])
         keyed = Splits(*(list(map(Keyed, *split)) for split in zip(tokens, answers, strict=True)))
         self.shared = shared_examples(keyed, self.files.names, "label")
-        self.hints.update(unseen_labels_hint(keyed, self.files))
+        self.hints.update(label_hints(keyed, self.files))
         self.hints.update(long_line_hint(places, lengths, self.files.unit))
         if codec.tokenizer is not None:
             terms = Terms(self.files.unit.removesuffix("s"), "texts")

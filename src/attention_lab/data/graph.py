@@ -13,6 +13,7 @@ from attention_lab.argument_checks import kind_of
 from attention_lab.console_text import counted
 from attention_lab.constructor_options import options_of
 from attention_lab.data.file_warnings.format_hints import header_hints
+from attention_lab.data.file_warnings.unseen_symbols import label_forms_hint
 from attention_lab.data.reading.codecs import NodeCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.datasets import NodeSplit, Split
@@ -183,6 +184,7 @@ class GraphFiles(GraphData):
         spec = self.spec
         (names, given, rows), edges, labels, splits = read_once(spec)
         self.hints.update(header_hints([[Row(f"{spec.nodes}:1", names[0], given[0])]]))
+        self.hints.update(label_forms_hint(labels, spec.nodes))
         with blame(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)

@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData, distinct_labels
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
-from attention_lab.data.file_warnings.unseen_symbols import unseen_labels_hint
+from attention_lab.data.file_warnings.unseen_symbols import label_hints
 from attention_lab.data.reading.codecs import LabelledImageCodec
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
 from attention_lab.data.reading.files import Row, blame, read_once
@@ -54,7 +54,7 @@ class LabelledImages(ClassificationData):
         pairs = Splits(*(list(zip(*pair, strict=True)) for pair in zip(rows, images, strict=True)))
         keyed = pairs.map(lambda split: [Keyed(content_of(image), row.first.strip()) for row, image in split])
         self.shared = shared_examples(keyed, self.files.names, "label")
-        self.hints.update(unseen_labels_hint(keyed, self.files))
+        self.hints.update(label_hints(keyed, self.files))
 
         def split(examples: list[tuple[Row, Tensor]]) -> ClassificationSplit:
             patches, labels = [], []

@@ -9,7 +9,7 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData, distinct_labels
 from attention_lab.data.file_warnings.long_lines import long_line_hint, longest_allowed
 from attention_lab.data.file_warnings.overlaps import Keyed, shared_examples
-from attention_lab.data.file_warnings.unseen_symbols import unseen_labels_hint
+from attention_lab.data.file_warnings.unseen_symbols import label_hints
 from attention_lab.data.reading.codecs import SeriesCodec
 from attention_lab.data.reading.datasets import ClassificationSplit, Split
 from attention_lab.data.reading.files import blame, read_once
@@ -51,7 +51,7 @@ class TimeSeries(ClassificationData):
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(lambda split: [Keyed(row.key, row.label) for row in split])
         self.shared = shared_examples(keyed, self.files.names, "label")
-        self.hints.update(unseen_labels_hint(keyed, self.files))
+        self.hints.update(label_hints(keyed, self.files))
         self.hints.update(long_line_hint(places, lengths, "steps"))
 
         def split(series: list[LabelledSeries]) -> ClassificationSplit:

@@ -16,6 +16,8 @@ Sequences = Iterable[Sequence[str]]
 S = TypeVar("S", bound=Sequences)
 _NAMED, _LONGEST = 5, 20
 """Maximum number of symbols that a message names, and of characters of each."""
+_LONGEST_LABEL = 1000
+"""Maximum length of a label that is normalised, as accents take quadratic time."""
 
 
 class Terms(NamedTuple):
@@ -82,16 +84,39 @@ def unseen_in_texts(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, 
     return Splits("", line(splits.validation, files.names.validation), line(splits.test, files.names.test))
 
 
-def unseen_labels_hint(examples: Splits[list[Keyed]], files: FileSpec) -> dict[str, str]:
+def label_hints(examples: Splits[list[Keyed]], files: FileSpec) -> dict[str, str]:
+    """Lines about labels that training has no example of, and about labels that look the same."""
+    labels = examples.map(lambda split: [str(one.answer) for one in split])
+    file = str(files.file or files.train_file or files.test_file)
+    return _unseen_labels_hint(labels, files) | label_forms_hint(chain(*labels), file)
+
+
+def _unseen_labels_hint(labels: Splits[list[str]], files: FileSpec) -> dict[str, str]:
     """A line about the labels of a file that is split at random, if training has no example of them."""
     if files.file is None:  # then an unknown label is an error
         return {}
-    labels = examples.map(lambda split: [str(one.answer) for one in split])
     known, others = set(labels.train), [*labels.validation, *labels.test]
     missing = Counter(label for label in others if label not in known)
     terms = Terms("label", "validation and test examples", "not learned")
     line = _line(missing, files.file, terms, f"{missing.total():,} of {len(others):,} {terms.examples}")
     return {"labels": line} if line else {}
+
+
+def label_forms_hint(labels: Iterable[str], file: str) -> dict[str, str]:
+    """A line if some labels differ only in their Unicode form; on a screen, they look the same."""
+    forms = Counter(
+        unicodedata.normalize("NFC", label)
+        for label in set(labels)
+        if len(label) <= _LONGEST_LABEL and not label.isascii()
+    )
+    several = sorted(label for label, count in forms.items() if count > 1)
+    if not several:
+        return {}
+    more = f" and {len(several) - 1:,} more" if len(several) > 1 else ""
+    return {
+        "forms": f"{file}: the label {quoted(several[0], _LONGEST)}{more} is written in several Unicode "
+        "forms, each of which counts as another label: convert the file to NFC"
+    }
 
 
 def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:
