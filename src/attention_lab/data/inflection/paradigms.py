@@ -8,8 +8,8 @@ from attention_lab.machine import check_fits_in_memory
 
 MOST_FORMS = 1000
 """Maximum number of forms of a lemma, the first in training, that are compared with each other."""
-MOST_STEPS = 1_000_000_000
-"""Maximum number of steps of all comparisons, one for each tag and `_FORM` for each form: half a minute. A
+MOST_STEPS = 500_000_000
+"""Maximum number of steps of all comparisons, one for each tag and `_FORM` for each form: 20 seconds. A
 file of many rows may take more, `_STEPS` for each."""
 _FORM, _STEPS = 10, 3_000
 
