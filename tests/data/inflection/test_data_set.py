@@ -118,7 +118,7 @@ def test_comparing_forms_takes_limited_time(
     named = [";".join(f"{form}.{tag}" for tag in range(tags)) for form in range(forms)]
     train.write_text("".join(f"go\tf{form}\t{text}\n" for form, text in enumerate(named)))
     options = dict.fromkeys(("train_file", "validation_file", "test_file"), str(train))
-    found = rf"^{train}:\d+: the lemmas up to here have too many forms or tags to choose known forms"
+    found = rf"^{train}:\d+: the lemmas up to here have too many forms and tags to choose known forms"
     with pytest.raises(LabError, match=f"{found}: leave some out, or set data.known_forms=0$"):
         Inflection(**options, known_forms=1).examples()  # type: ignore[arg-type]
     Inflection(**options).examples()  # type: ignore[arg-type]
