@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import attention_lab
 from attention_lab.console_text import console_message, counted, printable, without_controls
 from attention_lab.text_tables import (
+    ESCAPES,
     csv_text,
     markdown_code,
     markdown_table,
@@ -23,6 +24,7 @@ from attention_lab.text_tables import (
     number,
     numbers_like,
     safe_cell,
+    unescape,
     with_interval,
 )
 
@@ -213,3 +215,11 @@ def test_only_the_beginning_of_an_enormous_text_is_looked_at() -> None:
     assert printable("\x1b" * 20_000_000, 5) == "\ufffd" * 4 + "…"
     assert time.process_time() - start < 0.5
     assert [printable("abc", most) for most in (2, 3)] == ["a…", "abc"]
+
+
+def test_no_cell_of_a_file_controls_a_terminal_and_every_cell_is_read_back() -> None:
+    text = "".join(map(chr, range(256))) + "می‌خواهم"
+    cell = text.translate(ESCAPES)
+    assert without_controls(cell) == cell and "\t" not in cell
+    assert unescape(cell) == text
+    assert unescape("\\x1B \\x41 \\") == "\\x1B \\x41 \\"

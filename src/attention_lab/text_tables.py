@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 
 from attention_lab.console_text import printable
 
-ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
-"""Escapes for characters that would break a row of a table in a file."""
+ESCAPES = {control: f"\\x{control:02x}" for control in (*range(32), *range(127, 160))} | str.maketrans(
+    {"\n": "\\n", "\t": "\\t"}
+)
+"""Escapes for characters that would break a row of a table in a file, or control a terminal that shows it."""
+_ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
+_ORIGINAL = {escape: chr(character) for character, escape in ESCAPES.items()}
 INTERVAL_ENDS = ("_low", "_high")
 """Name suffixes for the bounds of a metric's 95% interval."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -96,9 +100,7 @@ def markdown_text(text: str, most: int = 300) -> str:
 
 def unescape(cell: str) -> str:
     """The original text of a cell that was written with `ESCAPES`."""
-    for character, escape in ESCAPES.items():
-        cell = cell.replace(escape, chr(character))
-    return cell
+    return _ESCAPED.sub(lambda found: _ORIGINAL[found[0]], cell) if "\\" in cell else cell
 
 
 def markdown_code(text: str) -> str:

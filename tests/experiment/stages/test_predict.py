@@ -23,7 +23,7 @@ def _trained(split: Any = "characters") -> TrainedModel[Transduction]:
 def test_predictions_control_no_terminal() -> None:
     trained: Any = SimpleNamespace(task=None, predict=lambda texts: ["\x1b]0;x\x07\u202ea\tb\nc می‌خواهم"])
     table = prediction_table(trained, ["\x9b2J", ""], {1: "\x9b2J"})
-    assert table == "\ufffd2J\t\ufffd]0;x\ufffd\ufffda\\tb\\nc می‌خواهم\n\t\n"
+    assert table == "\ufffd2J\t\\x1b]0;x\\x07\ufffda\\tb\\nc می‌خواهم\n\t\n"
 
 
 @pytest.mark.parametrize(
