@@ -64,5 +64,5 @@ def _symbols(reference: str) -> int:
 
 
 def _shown(row: list[str]) -> list[str]:
-    """The cells of a row, shortened to be shown; an escape takes two characters."""
-    return [unescape(cell[: 2 * _LONGEST_CELL])[:_LONGEST_CELL] for cell in row]
+    """The cells of a row, shortened to be shown; an escape takes up to four characters."""
+    return [unescape(cell[: 4 * _LONGEST_CELL])[:_LONGEST_CELL] for cell in row]
