@@ -71,6 +71,7 @@ def test_ordinary_sizes_are_accepted() -> None:
     _check("Sine", train_size=100_000)
     _check("CSVRegression", file="a.csv", inputs=["x"], target="y", batch_size=100_000)
     _check("Karate")
+    check_size_from_file({"_target_": "my_package.MyData", "batch_size": HUGE}, (), "ckpt_path=best.ckpt")
     _check("Reverse", max_length=2)  # below min_length, which the data set itself reports
 
 

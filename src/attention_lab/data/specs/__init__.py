@@ -106,6 +106,8 @@ def check_size_from_file(part: Mapping[str, Any], given: Collection[str], source
         typed = make_spec(SPECS, "attention_lab.data", chosen)
     except LabError:
         return  # constructing the data set reports it
+    if spec is None:  # a class of the user's own
+        return
     large = _large_numbers(spec, given)
     if "data.batch_size" in large and spec.batch_size > LARGEST_BATCH:
         raise LabError(
