@@ -2,12 +2,14 @@
 
 import logging
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning as pl
 import torch
 from hydra.utils import get_object
+from lightning_fabric.plugins.environments import SLURMEnvironment
 from pytorch_lightning.callbacks import ModelSummary
 from pytorch_lightning.profilers import SimpleProfiler
 
@@ -67,6 +69,17 @@ def test_a_class_that_does_not_exist_is_reported_once(caplog: pytest.LogCaptureF
     with pytest.raises(ImportError):
         get_object("attention_lab.tasks.Foo")
     assert not caplog.messages  # of Hydra's; the error names the class
+
+
+def test_a_computer_with_slurm_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning warns wherever there is an `srun`, although most runs there have one process."""
+    (tmp_path / "srun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SLURM_NTASKS", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        console.silence_libraries()
+        SLURMEnvironment.detect()
 
 
 def test_warnings_of_libraries_cannot_control_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,7 @@ from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Task
 from benchmarks.topics.training import configured
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers"),
-    pytest.mark.filterwarnings("ignore:The `srun` command is available"),
-]
+pytestmark = pytest.mark.gpu
 
 REVERSE = """
     data=reverse data.max_length=6 data.train_size=40 data.validation_size=4 data.test_size=4

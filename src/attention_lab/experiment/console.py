@@ -28,6 +28,7 @@ IGNORED = (
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
+    r"The `srun` command is available on your system but is not used.*",  # one process does not need it
     r".*resuming from a checkpoint that ended before the epoch ended.*",  # batches resume where they stopped
     r"The dirpath has changed from.*",  # this run continues another one in a new folder
     r".*could not find the monitored key.*",  # no validation has run, which a line of our own says
