@@ -54,7 +54,7 @@ def test_without_any_validation() -> None:
     error = not_measured("validation/loss", ["train/loss", "epoch", "step"])
     assert str(error) == (
         "monitor.metric=validation/loss is not measured, because no validation has run: "
-        "check trainer.limit_val_batches and trainer.check_val_every_n_epoch"
+        "check trainer.max_steps, trainer.limit_val_batches and trainer.check_val_every_n_epoch"
     )
 
 

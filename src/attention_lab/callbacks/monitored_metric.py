@@ -57,6 +57,6 @@ def not_measured(metric: str, measured: Iterable[str], option: str = METRIC) -> 
     if not known:
         return LabError(
             f"{option}={metric} is not measured, because no validation has run: "
-            "check trainer.limit_val_batches and trainer.check_val_every_n_epoch"
+            "check trainer.max_steps, trainer.limit_val_batches and trainer.check_val_every_n_epoch"
         )
     return LabError(f"{option}={metric}: there is no such metric; choose {known}")
