@@ -26,6 +26,7 @@ from attention_lab.interruption.early_signals import say_before_exit
 from attention_lab.interruption.exit_messages import print_between_jobs
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
+from attention_lab.runs.new_folder import claim_new_folder
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
@@ -53,8 +54,9 @@ def check_folder_writable(arguments: Sequence[str]) -> None:
 
 
 class FolderCheck(Callback):
-    """A Hydra callback that rejects a folder in which files could be lost.
+    """A Hydra callback that gives a run or sweep its folder, and rejects one in which files could be lost.
 
+    A folder whose name has the time is new (see `claim_new_folder`). Any other may exist already.
     The folder may come from someone else. If a run or sweep continues in it, no link in it may lead outside
     (see `check_links`; `resume=<folder>` checks this when it is expanded). Where any other run writes, there
     may be no link at all. A new run, or a job of a new sweep, must not replace an older one's checkpoints.
@@ -63,9 +65,10 @@ class FolderCheck(Callback):
 
     @errors_in_one_line()
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the run's folder, if there is one already."""
+        """Create the run's folder if it is named by the time; otherwise check it, if there is one already."""
         _check_named(config.hydra.run.dir, "hydra.run.dir")
         _check_repeatable(config, "run")
+        claim_new_folder(config, "run")
         folder = Path(config.hydra.run.dir)
         alone = is_rank_zero() and OWNED_BY_SWEEP not in os.environ  # the first process, of no sweep's job
         if config.get("resume") == AUTO:
@@ -77,14 +80,15 @@ class FolderCheck(Callback):
 
     @errors_in_one_line()
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the folder of a sweep or search, and those of a sweep's jobs."""
+        """Create or check the folder of a sweep or search; check those of a sweep's jobs."""
         try:
-            folder = Path(config.hydra.sweep.dir)
+            _ = config.hydra.sweep.dir
         except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
             HydraConfig.instance().set_config(config)
-            folder = Path(config.hydra.sweep.dir)
         _check_named(config.hydra.sweep.dir, "hydra.sweep.dir")
         _check_repeatable(config, "sweep")
+        claim_new_folder(config, "sweep")
+        folder = Path(config.hydra.sweep.dir)
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             check_links(folder, MOST_FILES * MOST_JOBS)
         else:

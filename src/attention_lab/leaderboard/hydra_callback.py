@@ -31,7 +31,7 @@ from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.runs.recorded_failures import read_failure, record_failure
 from attention_lab.runs.run_folder import find_runs, read_job, started_jobs
 from attention_lab.runs.run_names import exclude_from_names
-from attention_lab.runs.started import note_new_folders
+from attention_lab.runs.started import discard_unstarted
 from attention_lab.text_tables import metric_name, number
 
 
@@ -55,22 +55,17 @@ class LeaderboardCallback(Callback):
         self.total = 0
         self.earlier: dict[Path, int] = {}
 
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Remember which folders the run creates, in case it cannot start."""
-        note_new_folders(Path(config.hydra.run.dir))
-
     @errors_in_one_line()
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
-        if self.view.x is not None and self.view.y is None:
-            raise LabError(f"{OPTIONS}: x needs y, the metric to plot against x")
-        for key in (self.view.x, self.view.group):
-            known = key is None or "/" in key or key in config.hydra.runtime.choices
-            if not known and OmegaConf.select(config, key or "", default="?") == "?":
-                raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
         overrides = sweep_overrides(config)
-        if needs_listed_values(config):
-            _check_values(overrides)
+        try:
+            self._check_columns(config)
+            if needs_listed_values(config):
+                _check_values(overrides)
+        except LabError:
+            discard_unstarted()
+            raise
         counts = sweep_sizes(overrides)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
@@ -82,6 +77,15 @@ class LeaderboardCallback(Callback):
         if submitit := OmegaConf.select(config, "hydra.launcher.submitit_folder"):
             files = f"{submitit.replace('%j', '*')}/*_log.out"  # %j is the ID of a job
             print(console_message("Output of its jobs", files), flush=True)
+
+    def _check_columns(self, config: DictConfig) -> None:
+        """Raise LabError if a column or axis is not an option, a group or a metric."""
+        if self.view.x is not None and self.view.y is None:
+            raise LabError(f"{OPTIONS}: x needs y, the metric to plot against x")
+        for key in (self.view.x, self.view.group):
+            known = key is None or "/" in key or key in config.hydra.runtime.choices
+            if not known and OmegaConf.select(config, key or "", default="?") == "?":
+                raise LabError(f"{OPTIONS}: {key} is not an option, a group or a metric")
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
         """Announce a job of a sweep, and remove what an earlier job left in its folder."""
