@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import re
+import signal
 import sys
 from importlib import resources
 from pathlib import Path
@@ -17,6 +18,7 @@ from omegaconf import OmegaConf
 from attention_lab.commandline.console_log import LOGGER, LogFile, logged_console
 
 CONF = Path(__file__).parents[2] / "conf"
+LINES = 5000
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
 
 
@@ -103,3 +105,47 @@ def test_a_log_on_a_full_disk_prints_nothing(tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr().err == ""
     log.info("%d", "no number")  # in code of the user's own
     assert "TypeError" in capfd.readouterr().err
+
+
+class _Broken(io.StringIO):
+    def write(self, _: str) -> int:
+        raise RuntimeError("no line can be written")
+
+
+def test_an_error_in_writing_the_log_is_printed_once(
+    log: pytest.LogCaptureFixture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is printed about it is not logged in its turn, without end."""
+    handler = LogFile(tmp_path / "train.log", delay=True)
+    handler.setStream(_Broken())  # type: ignore[arg-type]
+    logging.getLogger(LOGGER).addHandler(handler)
+    with logged_console([], output=False):
+        capsys.readouterr()
+        sys.stderr.write("a line\n")
+    assert capsys.readouterr().err.count("RuntimeError: no line can be written") == 1
+
+
+def test_signals_may_log_while_a_line_is_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """SLURM sends two signals at a job's time limit, and submitit logs both."""
+    file = tmp_path / "train.log"
+    log, handler = logging.Logger("signals"), LogFile(file)
+    log.addHandler(handler)
+    logged = 0
+
+    def log_signal(*_: Any) -> None:
+        nonlocal logged
+        logged += 1
+        log.warning("a signal")
+
+    before = signal.signal(signal.SIGALRM, log_signal)
+    try:
+        for number in range(LINES):
+            signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number % 50))  # often during the write
+            log.info("a line")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        handler.close()
+    assert capfd.readouterr().err == ""
+    lines = file.read_text().splitlines()
+    assert lines.count("a line") == LINES and lines.count("a signal") == logged > 0

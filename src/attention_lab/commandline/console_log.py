@@ -1,5 +1,6 @@
 """A run's `train.log`: its console output, line by line with the time, and the versions it ran with."""
 
+import io
 import logging
 import platform
 import re
@@ -52,10 +53,27 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
 class LogFile(logging.FileHandler):
     """The file of the log. If it cannot be written, whatever writes the run's results reports why, once."""
 
+    _printing = False
+
+    def _open(self) -> io.TextIOWrapper:
+        """A stream without a buffer: a signal's handler may log while a line is being written."""
+        file = io.FileIO(self.baseFilename, self.mode)
+        return io.TextIOWrapper(file, self.encoding, self.errors, write_through=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, unless it is what is printed about an error in writing another."""
+        if not self._printing:
+            super().emit(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the name is logging's
         """Print the traceback of an error in formatting a message, but not in writing it."""
-        if not isinstance(sys.exception(), OSError):
+        if isinstance(sys.exception(), OSError):
+            return
+        self._printing = True
+        try:
             super().handleError(record)
+        finally:
+            self._printing = False
 
 
 class _Logged:
