@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from attention_lab.errors import Stopped
+from attention_lab.interruption import signals
 from attention_lab.interruption.exit_messages import exit_after_signal
 from attention_lab.interruption.resume import resume_command
 from attention_lab.interruption.signals import OWNED_BY_SWEEP
@@ -72,3 +73,24 @@ def test_a_job_and_its_own_process_do_not_both_say_how_to_resume(
         exit_after_signal(Stopped(signal.SIGTERM), tmp_path, training=True)
     assert ended.value.code == 128 + signal.SIGTERM
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_one_process_of_a_slurm_job_reports_and_queues_it_again(
+    rank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hydra = SimpleNamespace(mode=RunMode.RUN, runtime=SimpleNamespace(choices={}))
+    monkeypatch.setattr(HydraConfig, "get", lambda: hydra)
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_PROCID": rank}.items():
+        monkeypatch.setenv(name, value)
+    queued: list[str] = []
+    monkeypatch.setattr(signals, "requeue", lambda: queued.append(rank))
+    with pytest.raises(SystemExit) as ended:
+        exit_after_signal(Stopped(signal.SIGUSR1), tmp_path, training=True)
+    assert ended.value.code == 128 + signal.SIGUSR1
+    err = capsys.readouterr().err
+    if rank == "0":
+        told = "Stopped by SIGUSR1; SLURM is asked to queue this job again, or resume with python train.py "
+        assert err.startswith(told) and queued == ["0"]
+    else:
+        assert (err, queued) == ("", [])

@@ -23,6 +23,9 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
     """Print how to resume, and end the program and its sweep with the signal's exit status."""
     if stopped.signum == 0 or not signals.is_main_process():  # the first process reports for all
         sys.exit(0)
+    logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit
+    if not signals.is_rank_zero():  # also among those that srun or torchrun starts
+        sys.exit(128 + stopped.signum)
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         JOB_LINE.end("stopped")
     if training and signals.OWNED_BY_SWEEP not in os.environ:  # the job that started this process says it
@@ -31,9 +34,9 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
             command = "the command of the search, which runs this trial again"
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
             command += f", and the sweep with {_sweep_command(Path(HydraConfig.get().sweep.dir))}"
-        reason = f"Stopped by {signal.Signals(stopped.signum).name}; resume with {command}"
+        queued = "SLURM is asked to queue this job again, or " if stopped.signum == signal.SIGUSR1 else ""
+        reason = f"Stopped by {signal.Signals(stopped.signum).name}; {queued}resume with {command}"
         print(console_line(reason), file=sys.stderr)
-    logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit
     if stopped.signum == signal.SIGUSR1:
         signals.requeue()
     sys.exit(128 + stopped.signum)
