@@ -24,9 +24,9 @@ from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import exists, matches_in
 from attention_lab.interruption.early_signals import say_before_exit
 from attention_lab.interruption.exit_messages import print_between_jobs
+from attention_lab.interruption.new_folder import claim_new_folder
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
-from attention_lab.runs.new_folder import claim_new_folder
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
