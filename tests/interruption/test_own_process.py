@@ -17,7 +17,13 @@ TORCHRUN = {
     "MASTER_ADDR": "somewhere",
     "TORCHELASTIC_RUN_ID": "none",
 }
-SLURM = {"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "17"}
+SLURM = {
+    "SLURM_NTASKS": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_JOB_ID": "17",
+    "SLURM_STEP_ID": "0",
+}
 
 
 @pytest.fixture
@@ -31,6 +37,7 @@ def test_a_job_does_not_inherit_the_rank_variables_of_its_launcher() -> None:
     found = own_process.own_environment({**TORCHRUN, **SLURM, "PATH": "/bin", "OMP_NUM_THREADS": "1"})
     assert found == {
         "SLURM_JOB_ID": "17",
+        "SLURM_STEP_ID": "0",
         "PATH": "/bin",
         "OMP_NUM_THREADS": "1",
         signals.OWNED_BY_SWEEP: "1",

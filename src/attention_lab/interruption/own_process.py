@@ -31,6 +31,9 @@ RANK_VARIABLES = (
 """Environment variables by which ranks find each other; a job must not inherit those of this process."""
 TORCHRUN_PREFIXES = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 """Prefixes of torchrun's other variables."""
+IN_TORCHRUN = "TORCHELASTIC_RUN_ID"
+SRUN_STEP = "SLURM_STEP_ID"
+"""The variables that processes have only if torchrun or srun has started them."""
 
 
 def needs_own_process(config: DictConfig) -> bool:
@@ -49,14 +52,20 @@ def needs_own_process(config: DictConfig) -> bool:
     return str(config.trainer.devices) != "1"
 
 
+def started_processes() -> int:
+    """How many processes torchrun or srun has started for this run; 1 if neither has started this one."""
+    if IN_TORCHRUN in os.environ:
+        return int(os.environ.get("WORLD_SIZE") or 1)
+    return int(os.environ["SLURM_NTASKS"]) if started_by_srun() and SRUN_STEP in os.environ else 1
+
+
 def check_shared_folder() -> None:
     """Check that processes started by torchrun or srun all write to the same folder.
 
     Raises:
         LabError: the folder's name contains the time, which differs between the processes.
     """
-    processes = int(os.environ.get("WORLD_SIZE") or 1) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-    processes = max(processes, int(os.environ["SLURM_NTASKS"]) if started_by_srun() else 1)
+    processes = started_processes()
     folder = OmegaConf.to_container(HydraConfig.get().run, resolve=False)
     if processes > 1 and HydraConfig.get().mode == RunMode.RUN and "${now:" in str(folder):
         raise LabError(

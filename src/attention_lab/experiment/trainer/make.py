@@ -27,6 +27,10 @@ from attention_lab.experiment.target_errors import make_checked
 from attention_lab.experiment.trainer.devices import check_devices, only_gpu_is_apples
 from attention_lab.experiment.trainer.options import checked_trainer_options
 from attention_lab.experiment.trainer.sharding import FullyShardedStrategy, check_sharding_precision
+from attention_lab.experiment.trainer.started_processes import (
+    check_started_processes,
+    check_tasks_of_slurm,
+)
 
 T = TypeVar("T")
 CALLBACK = (pl.Callback, "pytorch_lightning.Callback")
@@ -37,6 +41,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Make Lightning's trainer with its loggers, the configured callbacks and `more`."""
     options = checked_trainer_options(config["trainer"])
     check_devices(options)
+    check_tasks_of_slurm()
     if options.get("accelerator") == "auto" and only_gpu_is_apples():
         options["accelerator"] = "cpu"  # Apple's GPU has no float64, and takes one process
     _check_strategy(str(options.get("strategy")))
@@ -63,6 +68,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     _check_sharding(trainer)
+    check_started_processes(trainer)
     return trainer
 
 
