@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,33 @@ def test_jobs_of_a_queue_give_what_local_ones_give(tmp_path: Path) -> None:
     assert len(_measured(tmp_path / "here")) == 4
     assert _measured(tmp_path / "there") == _measured(tmp_path / "here")
     assert (tmp_path / "there" / "leaderboard.md").is_file()
+
+
+def test_a_job_of_a_queue_that_is_killed_has_failed(tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    sweep = [
+        "-m",
+        *TINY,
+        "trainer.max_epochs=200",
+        "launcher=submitit_local",
+        "seed=1,2",
+        "hydra.sweep.dir=s",
+    ]
+    started = _start(*sweep, folder=tmp_path)
+    end = time.monotonic() + 300
+    while not list(tmp_path.glob("s/1_*/checkpoints/*")):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"submitit.core._submit" in (process / "cmdline").read_bytes():
+                folders = {str(link.readlink()) for link in (process / "fd").iterdir()}
+                if any(str(tmp_path / "s" / "1_") in one for one in folders):
+                    os.kill(int(process.name), signal.SIGKILL)
+    assert started.wait(timeout=900) == 1
+    out = (tmp_path / "out0.log").read_text()
+    assert "Error: 1 of 2 jobs failed (seed=2): job " in out and "Traceback" not in out
+    assert len(_measured(tmp_path / "s")) == 1 and (tmp_path / "s" / "leaderboard.md").is_file()
 
 
 def test_a_search_of_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:

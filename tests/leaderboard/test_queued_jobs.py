@@ -1,0 +1,62 @@
+"""A job that its queue has ended is a failed job of the sweep, with a reason."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from attention_lab.leaderboard.queued_jobs import go_on_without_lost_jobs
+from attention_lab.runs.recorded_failures import read_failure, record_failure
+
+core = pytest.importorskip("submitit.core.core")
+utils = pytest.importorskip("submitit.core.utils")
+
+
+def _load_sweep_config(config: str, options: list[str]) -> Any:
+    return OmegaConf.create(
+        {"hydra": {"job": {}, "sweep": {"dir": config, "subdir": "${hydra.job.num}_" + options[0]}}}
+    )
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The second job of a sweep in the test's folder, which has no result."""
+
+    def no_results(job: Any) -> None:
+        raise utils.UncompletedJobError("a log of many lines")
+
+    monkeypatch.setattr(core.Job, "results", no_results)
+    monkeypatch.setattr(HydraConfig, "set_config", lambda self, config: None)  # it takes whole ones only
+    go_on_without_lost_jobs.cache_clear()
+    go_on_without_lost_jobs()
+    loader = SimpleNamespace(load_sweep_config=_load_sweep_config)
+    launcher = SimpleNamespace(hydra_context=SimpleNamespace(config_loader=loader), config=str(tmp_path))
+    submission = SimpleNamespace(function=launcher, args=(["seed=2"], "hydra.sweep.dir", 1, "id", {}))
+    paths = SimpleNamespace(stdout=tmp_path / "7_1_log.out")
+    yield SimpleNamespace(job_id="7_1", state="OUT_OF_MEMORY", paths=paths, submission=lambda: submission)
+    go_on_without_lost_jobs.cache_clear()
+
+
+def test_the_reason_is_in_the_folder_of_the_job(job: Any, tmp_path: Path) -> None:
+    (result,) = core.Job.results(job)
+    assert math.isnan(result.return_value)
+    reason = "job 7_1 ended without a result (out of memory); its output is in "
+    assert read_failure(tmp_path / "1_seed=2") == f"{reason}{tmp_path}/7_1_log.out"
+
+
+def test_a_reason_that_the_job_gives_is_kept(job: Any, tmp_path: Path) -> None:
+    (tmp_path / "1_seed=2").mkdir()
+    record_failure(tmp_path / "1_seed=2", ValueError(), "no such file")
+    core.Job.results(job)
+    assert read_failure(tmp_path / "1_seed=2") == "no such file"
+
+
+def test_a_state_that_says_nothing_is_left_out(job: Any, tmp_path: Path) -> None:
+    job.state = "FINISHED"
+    core.Job.results(job)
+    assert str(read_failure(tmp_path / "1_seed=2")).startswith("job 7_1 ended without a result; its output")
