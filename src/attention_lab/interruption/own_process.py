@@ -56,7 +56,14 @@ def started_processes() -> int:
     """How many processes torchrun or srun has started for this run; 1 if neither has started this one."""
     if IN_TORCHRUN in os.environ:
         return int(os.environ.get("WORLD_SIZE") or 1)
-    return int(os.environ["SLURM_NTASKS"]) if started_by_srun() and SRUN_STEP in os.environ else 1
+    if SRUN_STEP not in os.environ or not started_by_srun() or in_shell_of_srun():
+        return 1
+    return int(os.environ["SLURM_NTASKS"])
+
+
+def in_shell_of_srun() -> bool:
+    """Whether the user has a terminal, which `srun` gives to the first task alone, and only with `--pty`."""
+    return os.isatty(0)
 
 
 def check_shared_folder() -> None:

@@ -1,5 +1,6 @@
 """A run uses the processes that torchrun or srun has started for it: no fewer, and no others."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,13 @@ INTERACTIVE = {**SRUN, "SLURM_JOB_NAME": "interactive"}
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
+
+
+def test_a_shell_that_srun_has_started_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`srun --pty bash` connects only the first task to the terminal."""
+    monkeypatch.setattr(os, "isatty", lambda descriptor: True)
+    for job in (SRUN, INTERACTIVE):
+        _check(job, 1, monkeypatch)
 
 
 def _check(variables: dict[str, str], processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +69,7 @@ def test_what_fits(variables: dict[str, str], processes: int, monkeypatch: pytes
             "srun has started 2 processes, but in a job called interactive each would train alone",
         ),
         (INTERACTIVE, 2, "add --job-name=train to srun$"),
-        (JOB, 2, "this run has 2 processes, but SLURM starts only this one without srun"),
+        (JOB, 2, "this run has 2 processes, but without srun SLURM starts only this one"),
     ],
 )
 def test_what_does_not_fit(

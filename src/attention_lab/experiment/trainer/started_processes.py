@@ -5,12 +5,17 @@ import os
 import pytorch_lightning as pl
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.own_process import IN_TORCHRUN, SRUN_STEP, started_processes
+from attention_lab.interruption.own_process import (
+    IN_TORCHRUN,
+    SRUN_STEP,
+    in_shell_of_srun,
+    started_processes,
+)
 from attention_lab.interruption.signals import started_by_srun
 
 
 def check_tasks_of_slurm() -> None:
-    """Raise LabError if SLURM was given the number of tasks in all, which Lightning rejects."""
+    """Raise LabError if SLURM was told only the total number of tasks: Lightning needs that of each node."""
     tasks = os.environ.get("SLURM_NTASKS", "1")
     if _in_slurm() and started_by_srun() and tasks != "1" and "SLURM_NTASKS_PER_NODE" not in os.environ:
         raise LabError(f"SLURM was given --ntasks={tasks}: give --ntasks-per-node instead")
@@ -32,15 +37,15 @@ def check_started_processes(trainer: pl.Trainer) -> None:
     if not _in_slurm():
         return
     tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
-    if tasks != "1" and not started_by_srun():
+    if tasks != "1" and not started_by_srun() and not in_shell_of_srun():
         raise LabError(
             f"srun has started {tasks} processes, but in a job called {os.environ['SLURM_JOB_NAME']} each "
             "would train alone: add --job-name=train to srun"
         )
     if used > 1 and started_by_srun() and SRUN_STEP not in os.environ:
         raise LabError(
-            f"this run has {used} processes, but SLURM starts only this one without srun: write srun python "
-            "train.py ... in the job's script"
+            f"this run has {used} processes, but without srun SLURM starts only this one: start it with "
+            "srun python train.py ..."
         )
 
 
