@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from folders import read_table
+from folders import measured_in, read_table
 from two_processes import free_port
 
 pytestmark = pytest.mark.slow
@@ -68,18 +68,6 @@ def _train(*arguments: str, folder: Path) -> tuple[int, str]:
     return status, max(folder.glob("out*.log"), key=lambda path: int(path.stem[3:])).read_text()
 
 
-def _measured(folder: Path) -> dict[str, dict[str, float]]:
-    """What the runs below a folder have measured, without what depends on the machine."""
-    return {
-        path.parent.name if path.parent != folder else "": {
-            name: value
-            for name, value in json.loads(path.read_text()).items()
-            if not any(part in name for part in ("seconds", "per_second", "memory"))
-        }
-        for path in sorted(folder.rglob("metrics.json"))
-    }
-
-
 def _alive(folder: Path) -> list[str]:
     """Processes with the folder on their command line or as where they are."""
     found = []
@@ -110,7 +98,7 @@ def test_a_sweep_on_two_processes_with_a_job_that_crashes(tmp_path: Path) -> Non
     )
     assert "RuntimeError: a rank crashes" in (tmp_path / "sweep" / "0.004" / "error.txt").read_text()
     whole = [rate for rate in rates if rate != 0.004]
-    assert list(_measured(tmp_path / "sweep")) == [str(rate) for rate in whole]
+    assert list(measured_in(tmp_path / "sweep")) == [str(rate) for rate in whole]
     for rate in whole:
         ranks = [
             json.loads((tmp_path / "sweep" / str(rate) / f"rank_{one}.json").read_text()) for one in (0, 1)
@@ -133,7 +121,7 @@ def test_two_nodes_of_one_process_are_one_node_of_two(tmp_path: Path) -> None:
         for node in (0, 1)
     ]
     assert [node.wait(timeout=1800) for node in nodes] == [0, 0]
-    assert _measured(tmp_path / "there") == _measured(tmp_path / "here")
+    assert measured_in(tmp_path / "there") == measured_in(tmp_path / "here")
     assert (tmp_path / "there" / "predictions.tsv").read_bytes() == (
         tmp_path / "here" / "predictions.tsv"
     ).read_bytes()
@@ -146,8 +134,8 @@ def test_jobs_of_a_queue_give_what_local_ones_give(tmp_path: Path) -> None:
     assert local == 0, out
     queued, out = _train(*sweep, "launcher=submitit_local", "hydra.sweep.dir=there", folder=tmp_path)
     assert queued == 0, out
-    assert len(_measured(tmp_path / "here")) == 4
-    assert _measured(tmp_path / "there") == _measured(tmp_path / "here")
+    assert len(measured_in(tmp_path / "here")) == 4
+    assert measured_in(tmp_path / "there") == measured_in(tmp_path / "here")
     assert (tmp_path / "there" / "leaderboard.md").is_file()
 
 
@@ -175,7 +163,7 @@ def test_a_job_of_a_queue_that_is_killed_has_failed(tmp_path: Path) -> None:
     assert started.wait(timeout=900) == 1
     out = (tmp_path / "out0.log").read_text()
     assert "Error: 1 of 2 jobs failed (seed=2): job " in out and "Traceback" not in out
-    assert len(_measured(tmp_path / "s")) == 1 and (tmp_path / "s" / "leaderboard.md").is_file()
+    assert len(measured_in(tmp_path / "s")) == 1 and (tmp_path / "s" / "leaderboard.md").is_file()
 
 
 def test_a_search_of_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Runs and sweeps on a SLURM cluster, as in docs/guides/clusters.md; needs SLURM, and takes minutes."""
 
-import json
 import subprocess
 import sys
 import time
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from folders import measured_in
 from slurm_cluster import is_installed, slurm_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_installed(), reason="needs SLURM")]
@@ -56,20 +56,6 @@ def _script(folder: Path, *options: str, srun: str = "srun") -> str:
     return str(file)
 
 
-def _measured(folder: Path) -> list[dict[str, float]]:
-    """What the runs below a folder have measured, in the order of their names, without what varies."""
-    files = sorted(folder.rglob("metrics.json"))
-    varying = ("seconds", "per_second", "memory")
-    return [
-        {
-            name: value
-            for name, value in json.loads(file.read_text()).items()
-            if not any(v in name for v in varying)
-        }
-        for file in files
-    ]
-
-
 def _wait_until(is_true: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + 300
     while not is_true():
@@ -82,8 +68,8 @@ def test_jobs_of_a_sweep_give_what_local_ones_give(run: Callable[..., str], tmp_
     sweep = [*TRAIN, "-m", *SHORT, "scoring=dot,general", "seed=1,2"]
     run(*sweep, "hydra.sweep.dir=here")
     run(*sweep, "launcher=slurm", "hydra.launcher.mem_gb=null", "hydra.sweep.dir=there")
-    assert len(_measured(tmp_path / "here")) == 4
-    assert _measured(tmp_path / "there") == _measured(tmp_path / "here")
+    assert len(measured_in(tmp_path / "here")) == 4
+    assert measured_in(tmp_path / "there") == measured_in(tmp_path / "here")
     assert (tmp_path / "there" / "leaderboard.md").is_file()
 
 
@@ -92,7 +78,7 @@ def test_jobs_that_start_in_the_same_second_have_a_folder_each(
 ) -> None:
     script = _script(tmp_path, *SHORT, "seed=$SLURM_ARRAY_TASK_ID")
     run("sbatch", "--wait", "--array=1-4", script)
-    assert len(_measured(tmp_path / "logs")) == 4
+    assert len(measured_in(tmp_path / "logs")) == 4
 
 
 def test_a_run_on_two_nodes_continues_when_its_job_is_queued_again(
@@ -111,7 +97,7 @@ def test_a_run_on_two_nodes_continues_when_its_job_is_queued_again(
     said = out.read_text()
     assert said.count("Stopped by SIGUSR1; SLURM is asked to queue this job again") == 1
     assert "Resuming at epoch " in said
-    assert _measured(tmp_path / "there") == _measured(tmp_path / "here")
+    assert measured_in(tmp_path / "there") == measured_in(tmp_path / "here")
 
 
 def test_jobs_of_a_sweep_that_slurm_interrupts_continue(
@@ -135,4 +121,4 @@ def test_jobs_of_a_sweep_that_slurm_interrupts_continue(
             run("scontrol", "update", f"jobid={job}_{number}", "starttime=now")
         _, err = started.communicate(timeout=900)
     assert started.returncode == 0, err
-    assert _measured(folder) == _measured(tmp_path / "here")
+    assert measured_in(folder) == measured_in(tmp_path / "here")

@@ -82,3 +82,15 @@ def metrics_of(folder: Path) -> dict[str, float]:
     """The metrics of a run."""
     found: dict[str, float] = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     return found
+
+
+def measured_in(folder: Path) -> dict[str, dict[str, float]]:
+    """What the runs below a folder have measured, without what depends on the machine."""
+    return {
+        path.parent.name if path.parent != folder else "": {
+            name: value
+            for name, value in json.loads(path.read_text()).items()
+            if not any(part in name for part in ("seconds", "per_second", "memory"))
+        }
+        for path in sorted(folder.rglob("metrics.json"))
+    }

@@ -14,7 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
@@ -27,7 +27,7 @@ from attention_lab.interruption.exit_messages import print_between_jobs
 from attention_lab.interruption.new_folder import claim_new_folder
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
-from attention_lab.runs.run_names import exclude_from_names
+from attention_lab.runs.run_names import exclude_from_names, job_configuration
 from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
 MOST_JOBS = 100
@@ -137,7 +137,7 @@ def _new_jobs(config: DictConfig) -> Iterator[tuple[Path, bool]]:
     """
     if not needs_listed_values(config):
         return
-    loader, before = GlobalHydra.instance().config_loader(), HydraConfig.instance().cfg
+    loader = GlobalHydra.instance().config_loader()
     overrides = sweep_overrides(config)
     if any(one.is_sweep_override() and not one.is_discrete_sweep() for one in overrides):
         return  # the leaderboard's callback reports it
@@ -146,13 +146,7 @@ def _new_jobs(config: DictConfig) -> Iterator[tuple[Path, bool]]:
         exclude_from_names(named, [one.key_or_group for one in overrides if not one.is_sweep_override()])
     try:
         for number, options in enumerate(BasicSweeper.split_arguments(overrides, None)[0]):
-            job = loader.load_sweep_config(named, options)
-            with open_dict(job):
-                job.hydra.job.num, job.hydra.job.id = number, str(number)  # as Hydra's launcher does
-            HydraConfig.instance().set_config(job)
-            place = Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
+            job, place = job_configuration(loader, named, options, number)
             yield place, job.get("stage") == "fit" and job.get("resume") is None
     except HydraException:  # Hydra reports it when it composes the job's configuration again
         return
-    finally:
-        HydraConfig.instance().cfg = before

@@ -35,11 +35,7 @@ def claim_new_folder(config: DictConfig, kind: str) -> None:
     start = values[last]
     for number in itertools.count(2):
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return
-        try:
-            folder.mkdir()
+            folder.mkdir(parents=True)
         except FileExistsError:
             values[last] = f"{start}_{number}"
             folder = Path(config.hydra[kind].dir)

@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
-from omegaconf import OmegaConf, open_dict
 
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
 from attention_lab.runs.recorded_failures import read_failure, record_failure
+from attention_lab.runs.run_names import job_configuration
 
 
 @cache
@@ -39,7 +38,8 @@ def _record(job: Any) -> None:
     """Write to the folder of a job of the sweep that it has no result, unless it says itself why."""
     submission = job.submission()
     options, _, number = submission.args[:3]
-    folder = _folder(submission.function, options, number)
+    launcher = submission.function
+    _, folder = job_configuration(launcher.hydra_context.config_loader, launcher.config, options, number)
     if read_failure(folder):
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,16 +47,3 @@ def _record(job: Any) -> None:
     how = "" if state in ("finished", "unknown") else f" ({state})"
     reason = f"job {job.job_id} ended without a result{how}; its output is in {output}"
     record_failure(folder, LabError(reason), reason)
-
-
-def _folder(launcher: Any, options: list[str], number: int) -> Path:
-    """The folder of a job, as Hydra's launcher names it."""
-    before = HydraConfig.instance().cfg
-    config = launcher.hydra_context.config_loader.load_sweep_config(launcher.config, options)
-    with open_dict(config):
-        config.hydra.job.num, config.hydra.job.id = number, str(number)
-    HydraConfig.instance().set_config(config)
-    try:
-        return Path(config.hydra.sweep.dir, str(OmegaConf.select(config, "hydra.sweep.subdir")))
-    finally:
-        HydraConfig.instance().cfg = before

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import as_typed, option_names, quote, split_override
@@ -56,6 +58,28 @@ def job_name(number: int, options: str) -> str:
     """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", options.replace(",", "_"))[:_LONGEST_JOB]
     return f"{number}_{plain.strip('-') or 'default'}"
+
+
+def job_configuration(
+    loader: ConfigLoader, sweep: DictConfig, options: Iterable[str], number: int
+) -> tuple[DictConfig, Path]:
+    """The configuration of a sweep's job, as Hydra's launchers compose it, and the job's folder.
+
+    Args:
+        loader: Hydra's loader of configurations.
+        sweep: the configuration of the sweep.
+        options: the options of the job.
+        number: the job's number.
+    """
+    before = HydraConfig.instance().cfg
+    job = loader.load_sweep_config(sweep, list(options))
+    with open_dict(job):
+        job.hydra.job.num, job.hydra.job.id = number, str(number)
+    HydraConfig.instance().set_config(job)
+    try:
+        return job, Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
+    finally:
+        HydraConfig.instance().cfg = before
 
 
 def resumed_job_name(sweep: Path, name: str, options: Iterable[str]) -> str:
