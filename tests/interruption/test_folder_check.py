@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from hydra.core.utils import setup_globals
+from launcher_variables import SLURM, TORCHRUN
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.folder_check import FolderCheck
+from attention_lab.interruption.ranks import OWNED_BY_SWEEP
 from attention_lab.interruption.resume_option import expand_resume
-from attention_lab.interruption.signals import OWNED_BY_SWEEP
 
 
 @pytest.mark.parametrize(
@@ -227,6 +228,26 @@ def test_a_new_sweep_does_not_replace_the_checkpoints_of_another(
         1, f"Error: {reason}, or choose another folder\n",
     )  # fmt: skip
     assert not done.out and list(sweep.rglob("*")) == [sweep / name, checkpoints, checkpoints / "last.ckpt"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{**TORCHRUN, "RANK": "0"}, {**SLURM, "SLURM_PROCID": "0"}],
+)
+def test_processes_started_by_torchrun_or_srun_need_one_folder(
+    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup_globals()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    timed, named = f"{tmp_path}/new/run_${{now:%H}}", f"{tmp_path}/mine"
+    config = OmegaConf.create({"stage": "fit", "hydra": {"run": {"dir": timed}}})
+    reason = r"the 2 processes of this run need one folder: add hydra\.run\.dir=logs/NAME"
+    with pytest.raises(SystemExit, match=reason):
+        FolderCheck().on_run_start(config)
+    assert not list(tmp_path.iterdir())
+    config.hydra.run.dir = named
+    FolderCheck().on_run_start(config)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from hydra.core.utils import setup_globals
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.interruption.new_folder import claim_new_folder
-from attention_lab.interruption.signals import OWNED_BY_SWEEP
+from attention_lab.interruption.ranks import OWNED_BY_SWEEP
 
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "logger=none")
 

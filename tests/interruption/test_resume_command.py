@@ -12,8 +12,8 @@ from hydra.types import RunMode
 from attention_lab.errors import Stopped
 from attention_lab.interruption import signals
 from attention_lab.interruption.exit_messages import exit_after_signal
+from attention_lab.interruption.ranks import OWNED_BY_SWEEP
 from attention_lab.interruption.resume import resume_command
-from attention_lab.interruption.signals import OWNED_BY_SWEEP
 
 
 @pytest.mark.parametrize(

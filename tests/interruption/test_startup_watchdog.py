@@ -15,8 +15,9 @@ from killed_runs import lives
 from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 
 from attention_lab.errors import Stopped
-from attention_lab.interruption import exit_messages, signals, startup_watchdog
-from attention_lab.interruption.signals import FIRST_PROCESS, DeferredSignals, raise_on_signals
+from attention_lab.interruption import exit_messages, startup_watchdog
+from attention_lab.interruption.ranks import FIRST_PROCESS
+from attention_lab.interruption.signals import DeferredSignals, raise_on_signals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 
 REPOSITORY = Path(__file__).parents[2]
@@ -162,46 +163,6 @@ def test_the_end_of_another_process_ends_this_one(
     assert errors.startswith(text)
     assert errors.count("\n") == bool(text)
     assert reason.is_file() == (recorded or bool(text))
-
-
-def test_a_process_ends_when_its_parent_has_ended(monkeypatch) -> None:
-    monkeypatch.setattr(signals.sys, "platform", "other")  # without the help of the kernel
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setenv(FIRST_PROCESS, str(os.getppid()))
-    signals.exit_with_parent()
-    monkeypatch.setenv(FIRST_PROCESS, str(os.getpid()))
-    with pytest.raises(SystemExit):
-        signals.exit_with_parent()
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    signals.exit_with_parent()
-
-
-LAUNCHER = """
-import multiprocessing, os, time
-from attention_lab.interruption.signals import exit_with_parent
-
-def job():
-    exit_with_parent()
-    print(os.getpid(), flush=True)
-    time.sleep(60)
-
-process = multiprocessing.get_context("fork").Process(target=job)
-process.start()
-process.join()
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
-def test_a_job_of_joblib_ends_when_its_launcher_is_killed() -> None:
-    """It would wait for its next job for ever."""
-    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE, text=True) as launcher:
-        assert launcher.stdout is not None
-        job = int(launcher.stdout.readline())
-        launcher.kill()
-    end = time.monotonic() + 5
-    while lives(job) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not lives(job)
 
 
 def _below(process: int) -> list[int]:

@@ -49,7 +49,7 @@ def run(config: DictConfig) -> Any:
     """
     from attention_lab.commandline.console_log import logged_console
     from attention_lab.commandline.overrides import as_typed
-    from attention_lab.interruption.signals import is_rank_zero
+    from attention_lab.interruption.ranks import is_rank_zero
 
     if not is_rank_zero():
         return _run(config)
@@ -65,11 +65,11 @@ def _run(config: DictConfig) -> Any:
     from attention_lab.commandline.home_folders import expand_in_configuration
     from attention_lab.experiment import machine_failures
     from attention_lab.experiment.console import in_sweep, silence_libraries
-    from attention_lab.interruption import exit_messages, resume, signals
+    from attention_lab.interruption import exit_messages, ranks, resume, signals
     from attention_lab.runs import started
 
     folder = Path(HydraConfig.get().runtime.output_dir)
-    signals.exit_with_parent()
+    ranks.exit_with_parent()
     try:
         expand_in_configuration(config)
         config = resume.resumed_configuration(config)
@@ -95,7 +95,7 @@ def _run(config: DictConfig) -> Any:
 def _end_with(error: LabError | OmegaConfBaseException, config: DictConfig, folder: Path) -> NoReturn:
     """Report bad input in one line; the folder of a run that has not started is removed."""
     from attention_lab.experiment.console import in_sweep
-    from attention_lab.interruption.signals import is_rank_zero
+    from attention_lab.interruption.ranks import is_rank_zero
     from attention_lab.runs import recorded_failures, run_folder, started
 
     reason = reason_of(error)
@@ -128,7 +128,7 @@ def choose_stage(config: DictConfig) -> Stage:
     if config.stage in ("fit", "test", "predict", "export"):
         from attention_lab.commandline.option_values import few_cores_warning
         from attention_lab.interruption import own_process, resume
-        from attention_lab.interruption.signals import is_rank_zero
+        from attention_lab.interruption.ranks import is_rank_zero
         from attention_lab.lightning_import import import_lightning, names_other_packages
 
         check_combination(config)
@@ -136,10 +136,8 @@ def choose_stage(config: DictConfig) -> Stage:
         missing = sorted(OmegaConf.missing_keys(config))
         if missing and config.stage == "fit":
             raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
-        if config.stage in ("fit", "test"):
-            own_process.check_shared_folder()
-            if own_process.needs_own_process(config):
-                return lambda _: own_process.run_in_own_process()
+        if config.stage in ("fit", "test") and own_process.needs_own_process(config):
+            return lambda _: own_process.run_in_own_process()
         _check_early(config)
         if config.stage in ("fit", "test") and is_rank_zero() and (warning := few_cores_warning(config)):
             print(console_message("Warning", warning), file=sys.stderr)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.commandline.overrides import option_names
 from attention_lab.console_text import console_message, counted
-from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.interruption.ranks import is_rank_zero
 
 if TYPE_CHECKING:  # importing it would import torch
     from attention_lab.data.reading.datamodule import DataModule

@@ -16,7 +16,7 @@ from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.checkpoints import load_checkpoints, not_finite_warning
 from attention_lab.experiment.part_options import check_typed_option
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.interruption.ranks import is_rank_zero
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
 from attention_lab.tasks import Task
 

@@ -15,20 +15,20 @@ from attention_lab.console_text import console_line
 from attention_lab.errors import LabError, Stopped
 from attention_lab.files.paths import short_path
 from attention_lab.files.run_files import ERROR
-from attention_lab.interruption import resume, signals
+from attention_lab.interruption import ranks, resume, signals
 from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
     """Print how to resume, and end the program and its sweep with the signal's exit status."""
-    if stopped.signum == 0 or not signals.is_main_process():  # the first process reports for all
+    if stopped.signum == 0 or not ranks.is_main_process():  # the first process reports for all
         sys.exit(0)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit
-    if not signals.is_rank_zero():  # also among those that srun or torchrun starts
+    if not ranks.is_rank_zero():  # also among those that srun or torchrun starts
         sys.exit(128 + stopped.signum)
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         JOB_LINE.end("stopped")
-    if training and signals.OWNED_BY_SWEEP not in os.environ:  # the job that started this process says it
+    if training and ranks.OWNED_BY_SWEEP not in os.environ:  # the job that started this process says it
         command = resume.resume_command(folder)
         if HydraConfig.get().runtime.choices.get("sweep"):
             command = "the command of the search, which runs this trial again"

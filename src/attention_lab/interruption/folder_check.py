@@ -1,7 +1,6 @@
 """Check the folder of a run or sweep before Hydra writes to it."""
 
 import copy
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import InterpolationResolutionError
 
 from attention_lab.commandline.exit_errors import errors_in_one_line
@@ -24,9 +23,9 @@ from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import exists, matches_in
 from attention_lab.interruption.early_signals import say_before_exit
 from attention_lab.interruption.exit_messages import print_between_jobs
-from attention_lab.interruption.new_folder import claim_new_folder
+from attention_lab.interruption.new_folder import claim_new_folder, times_in_name
+from attention_lab.interruption.ranks import is_first_of_command, is_rank_zero, started_processes
 from attention_lab.interruption.resume import AUTO, has_checkpoint
-from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.runs.run_names import exclude_from_names, job_configuration
 from attention_lab.untrusted.folder_links import MOST_FILES, OPENED, check_links
 
@@ -68,14 +67,14 @@ class FolderCheck(Callback):
         """Create the run's folder if it is named by the time; otherwise check it, if there is one already."""
         _check_named(config.hydra.run.dir, "hydra.run.dir")
         _check_repeatable(config, "run")
+        _check_shared(config)
         claim_new_folder(config, "run")
         folder = Path(config.hydra.run.dir)
-        alone = is_rank_zero() and OWNED_BY_SWEEP not in os.environ  # the first process, of no sweep's job
         if config.get("resume") == AUTO:
             check_links(folder)
             return
         check_links(folder, names=OPENED)
-        if alone and config.get("stage") == "fit" and config.get("resume") is None:
+        if is_first_of_command() and config.get("stage") == "fit" and config.get("resume") is None:
             _check_new(folder, "it")
 
     @errors_in_one_line()
@@ -111,10 +110,19 @@ def _check_named(folder: str | None, option: str) -> None:
 
 def _check_repeatable(config: DictConfig, kind: str) -> None:
     """Check that with `resume=auto` the same command leads to the same folder: its name has no time."""
-    folder = OmegaConf.to_container(config.hydra[kind], resolve=False)
-    if config.get("resume") == AUTO and "${now:" in str(folder):
+    if config.get("resume") == AUTO and any(times_in_name(config, kind, part) for part in ("dir", "subdir")):
         raise LabError(
             f"resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to the command"
+        )
+
+
+def _check_shared(config: DictConfig) -> None:
+    """Check that the processes that torchrun or srun has started for a run find the same folder."""
+    processes = started_processes()
+    if processes > 1 and config.get("stage") in ("fit", "test") and times_in_name(config, "run"):
+        raise LabError(
+            f"the {processes} processes of this run need one folder: "
+            "add hydra.run.dir=logs/NAME to its command"
         )
 
 

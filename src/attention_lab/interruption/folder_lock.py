@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
-from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.interruption.ranks import is_rank_zero
 from attention_lab.runs.started import keep_new_folders
 
 

@@ -1,16 +1,28 @@
 """Give each run and sweep whose folder is named by the time a folder of its own."""
 
 import itertools
-import os
 import re
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
+from attention_lab.interruption.ranks import is_first_of_command
 from attention_lab.runs.started import note_new_folders
 
 _NOW = re.compile(r"\$\{now:([^{}]*)\}")
+
+
+def times_in_name(config: DictConfig, kind: str, part: str = "dir") -> list[str]:
+    """The formats of the times in the name of the folder of a run or sweep.
+
+    Args:
+        config: Hydra's configuration.
+        kind: "run" or "sweep".
+        part: "dir", or "subdir" for the folders of a sweep's jobs.
+    """
+    unresolved = OmegaConf.to_container(config.hydra[kind], resolve=False)
+    assert isinstance(unresolved, dict)
+    return _NOW.findall(str(unresolved.get(part)))
 
 
 def claim_new_folder(config: DictConfig, kind: str) -> None:
@@ -25,10 +37,8 @@ def claim_new_folder(config: DictConfig, kind: str) -> None:
     """
     folder = Path(config.hydra[kind].dir)
     note_new_folders(folder)
-    unresolved = OmegaConf.to_container(config.hydra[kind], resolve=False)
-    assert isinstance(unresolved, dict)
-    times = _NOW.findall(unresolved["dir"])
-    if not times or ".." in folder.parts or not is_rank_zero() or OWNED_BY_SWEEP in os.environ:
+    times = times_in_name(config, kind)
+    if not times or ".." in folder.parts or not is_first_of_command():
         return
     values = OmegaConf.get_cache(config)["now"]  # Hydra keeps the time of the start there
     last = (times[-1],)

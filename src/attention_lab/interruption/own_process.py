@@ -13,12 +13,12 @@ from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, Stopped
 from attention_lab.files.run_files import METRICS, PRUNED
-from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
+from attention_lab.interruption.ranks import OWNED_BY_SWEEP
 from attention_lab.runs.recorded_failures import read_failure
 from attention_lab.runs.run_folder import read_metrics
 
@@ -31,9 +31,6 @@ RANK_VARIABLES = (
 """Environment variables by which ranks find each other; a job must not inherit those of this process."""
 TORCHRUN_PREFIXES = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 """Prefixes of torchrun's other variables."""
-IN_TORCHRUN = "TORCHELASTIC_RUN_ID"
-SRUN_STEP = "SLURM_STEP_ID"
-"""The variables that processes have only if torchrun or srun has started them."""
 
 
 def needs_own_process(config: DictConfig) -> bool:
@@ -50,35 +47,6 @@ def needs_own_process(config: DictConfig) -> bool:
             "start each run separately with torchrun or srun (docs/guides/clusters.md)"
         )
     return str(config.trainer.devices) != "1"
-
-
-def started_processes() -> int:
-    """How many processes torchrun or srun has started for this run; 1 if neither has started this one."""
-    if IN_TORCHRUN in os.environ:
-        return int(os.environ.get("WORLD_SIZE") or 1)
-    if SRUN_STEP not in os.environ or not started_by_srun() or in_shell_of_srun():
-        return 1
-    return int(os.environ["SLURM_NTASKS"])
-
-
-def in_shell_of_srun() -> bool:
-    """Whether the user has a terminal, which `srun` gives to the first task alone, and only with `--pty`."""
-    return os.isatty(0)
-
-
-def check_shared_folder() -> None:
-    """Check that processes started by torchrun or srun all write to the same folder.
-
-    Raises:
-        LabError: the folder's name contains the time, which differs between the processes.
-    """
-    processes = started_processes()
-    folder = OmegaConf.to_container(HydraConfig.get().run, resolve=False)
-    if processes > 1 and HydraConfig.get().mode == RunMode.RUN and "${now:" in str(folder):
-        raise LabError(
-            f"the {processes} processes of this run need one folder: "
-            "add hydra.run.dir=logs/NAME to its command"
-        )
 
 
 def own_environment(variables: Mapping[str, str]) -> dict[str, str]:

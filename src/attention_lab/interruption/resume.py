@@ -26,7 +26,7 @@ from attention_lab.errors import LabError
 from attention_lab.files.paths import short_path
 from attention_lab.files.regular_files import is_file, matches_in
 from attention_lab.files.run_files import BEST, CHECKPOINTS, CONFIG, LAST, METRICS, PREVIOUS
-from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.interruption.ranks import is_rank_zero
 from attention_lab.runs.run_folder import read_choices, read_metrics, read_yaml_or_none
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import check_run, packages_to_allow

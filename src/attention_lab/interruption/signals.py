@@ -1,11 +1,8 @@
 """Handle Ctrl-C, SIGTERM and SLURM's warning: stop training between batches, with the usual exit status."""
 
-import ctypes
-import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,11 +12,8 @@ from typing import Any
 
 from attention_lab.errors import Stopped
 from attention_lab.interruption.early_signals import exit_at_once, raise_exit
+from attention_lab.interruption.ranks import OWNED_BY_SWEEP, is_child_process
 
-OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
-"""Environment variable of a process that was started by a job of a sweep, and must end with it."""
-FIRST_PROCESS = "ATTENTION_LAB_FIRST"
-"""Environment variable with the ID of the process that starts the other processes of a run."""
 SAME_SIGNAL_SECONDS = 2.0
 """Within this time a repeated signal counts once: `timeout` sends two, and so may a parent process."""
 _IN_SLURM = "SLURM_JOB_ID"
@@ -154,51 +148,6 @@ class DeferredSignals:
         repeated = self.signum == signum and now - self._received_at > SAME_SIGNAL_SECONDS
         if repeated and OWNED_BY_SWEEP not in os.environ:
             raise Stopped(signum)
-
-
-def is_main_process() -> bool:
-    """Whether this is the run's only process on this machine, or the one that started the others."""
-    return int(os.environ.get("LOCAL_RANK") or 0) == 0
-
-
-def started_by_srun() -> bool:
-    """Whether SLURM has started this process as one of its tasks; the rule is the same as Lightning's."""
-    return "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
-
-
-def is_rank_zero() -> bool:
-    """Whether this is the first of a run's processes on all machines: the one that writes files."""
-    rank = os.environ.get("RANK")  # torchrun's
-    if rank is None and started_by_srun():
-        rank = os.environ.get("SLURM_PROCID")
-    if rank is not None:
-        return int(rank) == 0
-    return is_main_process() and int(os.environ.get("NODE_RANK") or 0) == 0
-
-
-def exit_with_parent() -> None:
-    """Make this process end when the process of the same run or sweep that started it ends (Linux only).
-
-    Otherwise Lightning's other processes would wait for the first one, a sweep's job would keep running, and
-    joblib's processes would wait for another job for ever.
-    """
-    owned, by_joblib = OWNED_BY_SWEEP in os.environ, multiprocessing.parent_process() is not None
-    if sys.platform.startswith("linux") and (owned or by_joblib or not is_main_process()):
-        end_with_parent = 1  # PR_SET_PDEATHSIG
-        saves = owned and is_main_process()
-        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if saves else signal.SIGKILL)
-    if is_orphan():  # the parent ended before the call above
-        sys.exit(1)
-
-
-def is_child_process() -> bool:
-    """Whether another process of this run has started this one."""
-    return FIRST_PROCESS in os.environ and not is_main_process()
-
-
-def is_orphan() -> bool:
-    """Whether the process of the same run that started this one has ended."""
-    return is_child_process() and os.environ[FIRST_PROCESS] != str(os.getppid())
 
 
 def requeue() -> None:

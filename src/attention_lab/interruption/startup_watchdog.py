@@ -20,13 +20,8 @@ from typing import Any
 from attention_lab.console_text import console_message
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import exit_messages
-from attention_lab.interruption.signals import (
-    FIRST_PROCESS,
-    DeferredSignals,
-    is_child_process,
-    is_main_process,
-    is_orphan,
-)
+from attention_lab.interruption.ranks import FIRST_PROCESS, is_child_process, is_main_process, is_orphan
+from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.runs.recorded_failures import record_failure
 
 TICK = 0.1

@@ -5,13 +5,13 @@ import os
 import pytorch_lightning as pl
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.own_process import (
+from attention_lab.interruption.ranks import (
     IN_TORCHRUN,
     SRUN_STEP,
     in_shell_of_srun,
+    started_by_srun,
     started_processes,
 )
-from attention_lab.interruption.signals import started_by_srun
 
 
 def check_tasks_of_slurm() -> None:
