@@ -122,3 +122,27 @@ def test_jobs_of_a_sweep_that_slurm_interrupts_continue(
         _, err = started.communicate(timeout=900)
     assert started.returncode == 0, err
     assert measured_in(folder) == measured_in(tmp_path / "here")
+
+
+def test_a_sweep_goes_on_without_jobs_that_are_cancelled(
+    run: Callable[..., str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """One job is running, another is waiting; this cluster has no accounting, which would know their end."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    queue = ["launcher=slurm", "hydra.launcher.mem_gb=null", "hydra.launcher.array_parallelism=1"]
+    sweep = [*TRAIN, "-m", *OPTIONS, "trainer.max_epochs=300,2000,3000", "hydra.sweep.dir=there", *queue]
+    with subprocess.Popen(sweep, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as started:
+        _wait_until(lambda: len(run("squeue", "--noheader", "--array").splitlines()) == 3, "all are queued")
+        jobs = run("squeue", "--noheader", "--array", "--format=%i").split()
+        (array,) = {job.split("_")[0] for job in jobs}
+        run("scancel", f"{array}_2")
+        running = ["squeue", "--noheader", "--states=RUNNING", "--format=%i"]
+        _wait_until(lambda: run(*running).split() == [f"{array}_1"], "the second job runs")
+        run("scancel", f"{array}_1")
+        _, err = started.communicate(timeout=600)
+    assert started.returncode == 1
+    for number in (1, 2):
+        assert f"job {array}_{number} ended without a result; its output is in there/.submitit" in err
+    assert "sacct" not in err
+    assert len(measured_in(tmp_path / "there")) == 1
+    assert (tmp_path / "there" / "leaderboard.md").is_file()

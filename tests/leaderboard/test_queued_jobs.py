@@ -10,9 +10,11 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from attention_lab.leaderboard import queued_jobs
 from attention_lab.leaderboard.queued_jobs import go_on_without_lost_jobs
 from attention_lab.runs.recorded_failures import read_failure, record_failure
 
+slurm = pytest.importorskip("submitit.slurm.slurm")
 core = pytest.importorskip("submitit.core.core")
 utils = pytest.importorskip("submitit.core.utils")
 
@@ -31,6 +33,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         raise utils.UncompletedJobError("a log of many lines")
 
     monkeypatch.setattr(core.Job, "results", no_results)
+    for kind, method in ((slurm.SlurmJob, "wait"), (slurm.SlurmInfoWatcher, "_make_command")):
+        monkeypatch.setattr(kind, method, getattr(kind, method))
     monkeypatch.setattr(HydraConfig, "set_config", lambda self, config: None)  # it takes whole ones only
     go_on_without_lost_jobs.cache_clear()
     go_on_without_lost_jobs()
@@ -60,3 +64,50 @@ def test_a_state_that_says_nothing_is_left_out(job: Any, tmp_path: Path) -> None
     job.state = "FINISHED"
     core.Job.results(job)
     assert str(read_failure(tmp_path / "1_seed=2")).startswith("job 7_1 ended without a result; its output")
+
+
+def _answer(returncode: int, stdout: str = "", stderr: str = "") -> SimpleNamespace:
+    return SimpleNamespace(returncode=returncode, stdout=stdout, stderr=stderr)
+
+
+GONE, UNKNOWN = _answer(0), _answer(1, stderr="slurm_load_jobs error: Invalid job id specified")
+WAITING, UNREACHABLE = _answer(0, "7_1 PENDING"), _answer(1, stderr="Unable to contact slurm controller")
+
+
+@pytest.mark.parametrize(
+    ("answers", "checks"),
+    [
+        ([WAITING, GONE, GONE], 3),
+        ([UNKNOWN, UNKNOWN], 2),
+        ([GONE, WAITING, UNREACHABLE, UNKNOWN, GONE], 5),  # it was being moved when it was missing
+    ],
+)
+def test_a_job_that_has_left_the_queue_is_not_waited_for(
+    answers: list[Any], checks: int, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a waiting job that is cancelled, which SLURM's accounting may not know."""
+    asked: list[list[str]] = []
+
+    def answer(command: list[str], **options: Any) -> Any:
+        asked.append(command)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(queued_jobs, "SECONDS_BETWEEN_CHECKS", 0.0)
+    monkeypatch.setattr(queued_jobs.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(queued_jobs.subprocess, "run", answer)
+    job.done = lambda: False
+    slurm.SlurmJob.wait(job)
+    assert asked == [["squeue", "--noheader", "--jobs", "7_1"]] * checks
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_accounting_is_only_asked_where_it_is_kept(
+    status: int, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued_jobs._keeps_accounts.cache_clear()
+    monkeypatch.setattr(queued_jobs.shutil, "which", lambda name: name)
+    monkeypatch.setattr(queued_jobs.subprocess, "run", lambda command, **options: _answer(status))
+    watcher = slurm.SlurmInfoWatcher()
+    watcher.register_job("7_1")
+    assert (watcher._make_command() is None) == bool(status)
+    queued_jobs._keeps_accounts.cache_clear()
