@@ -183,7 +183,7 @@ the cast is left out.
   training (dropout on) and in evaluation. Flex attention has no gradients on the CPU, and runs uncompiled
   here.
 - A dash means that the architecture has no such input. A path is not listed if the library does not offer
-  it, or if it does not run on the CPU (sinks in flex attention; T5's flex attention in transformers 5.23).
+  it, or if it does not run on the CPU (sinks in flex attention; T5's flex attention in transformers).
 
 """
 
