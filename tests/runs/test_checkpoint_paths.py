@@ -73,7 +73,10 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
         one_checkpoint("none.ckpt")
 
 
-@pytest.mark.parametrize(("given", "kind"), [({}, "a dict"), (3, "an int")])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({}, "a dict"), (3, "an int"), (b"best.ckpt", "a bytes"), (["best.ckpt", None], "a NoneType")],
+)
 def test_anything_but_a_path_is_rejected(given: Any, kind: str) -> None:
     with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not {kind}"):
         find_checkpoints(given)

@@ -30,11 +30,10 @@ def find_checkpoints(given: Paths) -> list[Path]:
         LabError: a file is missing or an exported model, no file matches a pattern, a folder has no best
             checkpoint, or the list is empty.
     """
-    argument: object = given
-    if not isinstance(argument, str | Path | Sequence):
-        kind = kind_of(given)
+    several = given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
+    if others := [one for one in several if not isinstance(one, str | Path)]:
+        kind = kind_of(others[0])
         raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not {kind}")
-    several = [given] if isinstance(given, str | Path) else given
     paths = [
         _best(path) if is_folder(path) else path
         for one in several
