@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from inspect import unwrap
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 from torch._C._functorch import TransformType
 from torch._subclasses.fake_tensor import FakeTensor, is_fake
 from torch.autograd import forward_ad
@@ -104,6 +106,18 @@ def between_graphs(function: Callable[_Given, _Result]) -> Callable[_Given, _Res
         return uncompiled(*args, **kwargs)
 
     return call
+
+
+def not_compiled_alone(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Decorate the `__torch_function__` of a mode: it can be part of a graph, but not a graph of its own.
+
+    Where a graph breaks in compiled code, some of the model runs uncompiled, and the compiler would compile
+    what that calls. It would not see whether the mode is called for `x.shape` or for `x.device`, and give the
+    value of the first to both.
+    """
+    alone = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
+    set_code_exec_strategy(unwrap(function).__code__, alone)
+    return function
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:

@@ -1,12 +1,15 @@
 """Our own attention in compiled code."""
 
 from collections.abc import Iterator
+from inspect import unwrap
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention import Entmax15, Mechanism, MultiHead, ScaledDot, recording
+from attention_lab.attention.recording.recording_mode import RecordingMode
 
 MECHANISMS = {
     "kernel": Mechanism(ScaledDot),  # computes no weights of its own
@@ -58,3 +61,26 @@ def test_a_model_is_recorded_in_a_compiled_function_that_calls_it(model: nn.Modu
         for name, one in weights.items():
             assert torch.allclose(one, torch.cat([expected[name]] * 2, 2), atol=1e-6)
     assert torch.allclose(compiled(x), model(x), atol=1e-6)
+
+
+class BreaksTheGraph(nn.Module):
+    """Attends where the graph of a compiled model is broken, in a loop, so that this part runs uncompiled."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, object, object]:
+        for _ in nn.Sequential(nn.Identity()):
+            torch._dynamo.graph_break()
+            facts = x.shape, x.device
+        return F.scaled_dot_product_attention(x, x, x), *facts
+
+
+@pytest.mark.long
+@torch.no_grad()
+def test_a_model_is_recorded_where_the_graph_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the mode must not be compiled on its own: the compiler confuses properties there."""
+    monkeypatch.setattr(RecordingMode, "__torch_function__", unwrap(RecordingMode.__torch_function__))
+    model, x = BreaksTheGraph(), torch.randn(2, 3, 5, 8)
+    expected, *facts = model(x)
+    with recording(model) as weights:
+        context, *found = torch.compile(model, backend="eager")(x)
+    assert found == facts and torch.equal(context, expected)
+    assert weights[""].shape == (2, 3, 5, 5)

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab import recording, replace_attention
 from attention_lab.attention import Additive, Mechanism, ScaledDot, Sigmoid
+from attention_lab.attention.replacing.scaled_dot_product import _Mode
 
 SAME = Mechanism(ScaledDot)
 OTHER = Mechanism(ScaledDot, normalizer=Sigmoid)
@@ -46,6 +48,29 @@ def test_a_module_that_attends_may_contain_others(mechanism: Mechanism, unchecke
     assert [*weights] == [*new]
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x), after)
+
+
+class BreaksTheGraph(Caller):
+    """Breaks the graph of a compiled model in a loop, so that this part runs uncompiled."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in nn.Sequential(nn.Identity()):
+            torch._dynamo.graph_break()
+            turned, size = x.mT, x.shape
+        output: Tensor = super().forward(turned.mT.view(size))
+        return output
+
+
+@pytest.mark.long
+@torch.no_grad()
+def test_a_replaced_model_may_break_the_graph(
+    unchecked_shapes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function of the mode must not be compiled on its own: the compiler confuses properties there."""
+    monkeypatch.setattr(_Mode, "__torch_function__", unwrap(_Mode.__torch_function__))
+    model, x = Model(BreaksTheGraph), inputs(3, 7)
+    replace_attention(model, OTHER, x)
+    torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x))
 
 
 class Stepping(Caller):

@@ -18,6 +18,7 @@ from attention_lab.attention.recording.libraries.hugging_face import running_int
 from attention_lab.attention.recording.libraries.torch_modules import record_projected
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.unobserved import Watching
+from attention_lab.attention.torch_state import not_compiled_alone
 
 _KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention}
 _KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
@@ -33,6 +34,7 @@ class RecordingMode(Watching):
         self.session = session
         self.by_hand = ByHand(session)
 
+    @not_compiled_alone
     def __torch_function__(
         self,
         func: Callable[..., Any],

@@ -30,6 +30,7 @@ from attention_lab.attention.replacing.attend import (
 )
 from attention_lab.attention.replacing.calls import PART
 from attention_lab.attention.replacing.dimensions import in_four_dimensions
+from attention_lab.attention.torch_state import not_compiled_alone
 from attention_lab.attention.windows import Global, LocalP
 
 FUNCTION = F.scaled_dot_product_attention
@@ -145,6 +146,7 @@ class _Mode(TorchFunctionMode):
         self.calls = 0
         self.paused = False
 
+    @not_compiled_alone
     def __torch_function__(
         self,
         func: Callable[..., Any],
