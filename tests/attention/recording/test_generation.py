@@ -56,6 +56,16 @@ def test_steps_are_the_rows_of_one_matrix(name: str, path: str, cache: str) -> N
         assert not found[..., rows:].any() and not found[~mask].any()
 
 
+@pytest.mark.parametrize("path", ["sdpa", "eager"])
+def test_the_attention_of_an_assistant_is_not_recorded(path: str) -> None:
+    model: Any = _model("Llama", path)
+    prompt = torch.randint(3, 60, (1, LENGTH), generator=torch.Generator().manual_seed(1))
+    options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "attention_mask": prompt > 0}
+    with recording(model) as weights:
+        model.generate(prompt, assistant_model=_model("Llama", path), pad_token_id=0, **options)
+    assert [*weights] == ["model.layers.0.self_attn", "model.layers.1.self_attn"]
+
+
 def _own(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> tuple[Tensor, None]:
     key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     memory = module.own.remember(key, value, mask, causal=mask is None and query.shape[2] > 1)

@@ -25,6 +25,7 @@ from attention_lab.attention.recording.site import (
     Site,
     caller,
     first_argument,
+    is_apart,
     number_of_examples,
     with_images,
 )
@@ -136,8 +137,8 @@ class Session:
             else:
                 places.append(frame.f_lasti)
             module = first_argument(frame)
-            if found is None and self._stands_for_another(module):
-                return None  # which records itself
+            if found is None and id(module) not in self._modules and is_apart(module, frame):
+                return None
             if (
                 isinstance(module, nn.Module)
                 and id(module) in self._modules
@@ -158,11 +159,6 @@ class Session:
             return replace(site, caller=caller(frame, module, self._modules))
         examples = number_of_examples(frame, module, self._modules, heads)
         return replace(site, caller=with_images(frame, module, heads), examples=examples)
-
-    def _stands_for_another(self, module: object) -> bool:
-        """Whether this is a copy of an attention of the model, see `Attention.unwrapped`."""
-        copied = isinstance(module, Attention) and module.record is not None
-        return copied and id(module) not in self._modules
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module must not or cannot be recorded."""

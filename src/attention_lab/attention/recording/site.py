@@ -9,6 +9,8 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
+from attention_lab.attention.attention import Attention
+
 CALL_MODULE = nn.Module._call_impl.__code__
 
 _NAMES_OF_HEADS = (
@@ -125,6 +127,16 @@ def first_argument(frame: FrameType) -> object:
     """The first argument of a method or function call."""
     code = frame.f_code
     return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+
+
+def is_apart(module: object, frame: FrameType) -> bool:
+    """Whether a module outside the model, whose method runs in a frame, computes attention of its own.
+
+    That is so for an assistant that generates for the model, and for a copy of one of our own attentions,
+    which records itself; see `Attention.unwrapped`.
+    """
+    copied = isinstance(module, Attention) and module.record is not None
+    return copied or (isinstance(module, nn.Module) and frame.f_code.co_name == "generate")
 
 
 def caller(frame: FrameType | None, inside: nn.Module, modules: Collection[int]) -> Caller | None:
