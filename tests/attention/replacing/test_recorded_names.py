@@ -3,13 +3,15 @@
 import copy
 import pickle
 
+import pytest
 import torch
 from architectures import ARCHITECTURES
 from fused_callers import Model, OneHead, inputs
 from torch import Tensor, nn
 
 from attention_lab import MultiheadAttention, recording, replace_attention, show
-from attention_lab.attention import Additive, Mechanism, Recording
+from attention_lab.attention import Additive, Entmax15, Mechanism, Recording, ScaledDot, Softmax
+from attention_lab.attention.normalizers import Normalizer
 
 ADDITIVE = Mechanism(Additive)
 
@@ -45,6 +47,20 @@ def test_in_a_model_of_transformers() -> None:
     with torch.no_grad(), recording(model, names=["encoder.layer.1.attention.self.mechanism"]) as last:
         model(**given)
     assert list(last) == list(after)[1:]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("normalizer", [Softmax, Entmax15])
+def test_in_half_precision(normalizer: type[Normalizer], dtype: torch.dtype) -> None:
+    """The weights are in single precision, as before: NumPy has no bfloat16."""
+    architecture = ARCHITECTURES["BERT"]
+    model, inputs = architecture.build("sdpa", 0.0).to(dtype), architecture.inputs("none")
+    with torch.no_grad(), recording(model) as before:
+        model(**inputs)
+    replace_attention(model, Mechanism(ScaledDot, normalizer=normalizer))
+    with torch.no_grad(), recording(model) as after:
+        model(**inputs)
+    assert {one.dtype for weights in (before, after) for one in weights.values()} == {torch.float32}
 
 
 def test_in_a_module_that_is_the_model() -> None:

@@ -207,8 +207,6 @@ class Session:
         before = self._count(name, queries)
         with torch._C.DisableTorchFunction(), torch.no_grad():
             part = self.selection(weights.detach(), before)
-            if part.dtype in (torch.float16, torch.bfloat16):
-                part = part.float()
             mask = None if mask is None else self.selection(mask, before)
             part = without_nan(part, mask)  # a copy: the model may later change its weights in place
             self._add(replace(site, name=name), part, part != 0 if mask is None else mask)
@@ -229,8 +227,10 @@ class Session:
         return forget
 
     def _add(self, site: Site, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
-        """Keep the weights of selected queries, if there are any."""
+        """Keep the weights of selected queries, if there are any; in single precision if theirs is half."""
         if weights.shape[-2]:
+            if weights.dtype in (torch.float16, torch.bfloat16):
+                weights = weights.detach().float()
             if site.seen > weights.shape[-1]:
                 mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
                 mask = at_positions(mask.expand_as(weights), site.seen)
