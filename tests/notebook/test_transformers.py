@@ -44,6 +44,24 @@ def test_bert_is_shown_with_the_tokens_of_each_text(tokenizer: Any) -> None:
     assert "head 2" in view.svg() and "head 4" in view.svg()
 
 
+class TakesFeatures(torch.nn.Module):
+    """Takes the mapping itself, as a model of sentence-transformers does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bert = transformers.BertModel(transformers.BertConfig(vocab_size=6, **SIZES))
+
+    def forward(self, features: Any, **options: Any) -> Any:
+        return self.bert(**features)
+
+
+def test_a_model_may_take_the_mapping_itself(tokenizer: Any) -> None:
+    inputs = tokenizer(["the cat sat", "dog"], return_tensors="pt", padding=True)
+    view = attention_lab.show(TakesFeatures(), dict(inputs), tokenizer=tokenizer)
+    assert view.records["example 1/bert.encoder.layer.0.attention.self"].keys == ["the", "cat", "sat"]
+    assert view.records["example 2/bert.encoder.layer.0.attention.self"].keys == ["dog"]
+
+
 def test_modules_are_chosen_by_the_part_that_they_are_in(tokenizer: Any) -> None:
     model = transformers.BertModel(transformers.BertConfig(vocab_size=6, **SIZES))
     view = attention_lab.show(model, tokenizer("the cat", return_tensors="pt"), names=["encoder.layer.1"])

@@ -1,7 +1,7 @@
 """Record the attentions of any module on a given batch for the Attention tab."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeGuard
 
@@ -10,6 +10,7 @@ from torch import nn
 
 from attention_lab.attention import Recording, recording
 from attention_lab.attention.evaluation_mode import evaluation_mode
+from attention_lab.attention.recording.call_arguments import arguments_of
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
@@ -116,12 +117,13 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 def call_module(module: nn.Module, batch: Any) -> Any:
     """`module(**batch)` for a mapping, `module(*batch)` for a tuple or list, otherwise `module(batch)`.
 
+    A mapping whose names the module does not have as parameters is its one argument, if it takes one.
     A TypeError, as for a batch that also has the targets, gets a note that says how to call it differently.
     """
     try:
-        if isinstance(batch, Mapping):
-            return module(**batch)
-        return module(*batch) if isinstance(batch, tuple | list) else module(batch)
+        given = tuple(batch) if isinstance(batch, list) else batch
+        arguments, named = arguments_of(module.forward, given)
+        return module(*arguments, **named)
     except TypeError as error:
         error.add_note(
             f"AttentionMaps called the module with all of its batch, a {type(batch).__name__}; to call the "

@@ -42,14 +42,15 @@ def record_model(
             "show(model, inputs): the inputs are text, but a model takes tensors: "
             'give tokenizer(text, return_tensors="pt")'
         )
-    arguments, named = arguments_of(inputs)
+    arguments, named = arguments_of(model.forward, inputs)
     options: dict[str, Any] = {"names": names, **({"heads": heads} if heads is not None else {})}
     with evaluation_mode(model), torch.no_grad(), recording(model, **options) as weights:
         model(*arguments, **named)
     if labels is not None:
         return weights, labels_of_examples(None, labels)
     target = _TARGET if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else _TARGET[:1]
-    return weights, _tokens(inputs, named, target, tokenizer)
+    columns = next((one for one in arguments if isinstance(one, Mapping)), named)
+    return weights, _tokens(inputs, columns, target, tokenizer)
 
 
 def _tokens(inputs: Any, named: Mapping[str, Any], targets: Sequence[str], tokenizer: Any) -> list[Labels]:

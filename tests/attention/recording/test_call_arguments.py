@@ -43,4 +43,22 @@ class Columns:
     ids=["tensor", "none", "text", "list", "tuple", "named tuple", "nothing", "dict", "user dict", "keys"],
 )
 def test_inputs_become_arguments(inputs: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-    assert arguments_of(inputs) == (positional, named)
+    assert arguments_of(lambda *arguments, **options: None, inputs) == (positional, named)
+
+
+@pytest.mark.parametrize(
+    ("function", "whole"),
+    [
+        (lambda batch: None, True),  # as in many a LightningModule
+        (lambda features, **options: None, True),  # as in sentence-transformers
+        (lambda x, y: None, False),
+        (lambda x, **options: None, False),
+        (lambda other, y: None, False),  # the names are wrong
+        (lambda x: None, False),  # the batch has targets, too
+        (lambda *arguments, **options: None, False),  # a wrapper
+        (getattr, False),  # without a signature
+    ],
+)
+def test_a_mapping_may_be_the_one_argument(function: Any, whole: bool) -> None:
+    inputs = {"x": X, "y": Y}
+    assert arguments_of(function, inputs) == (((inputs,), {}) if whole else ((), inputs))

@@ -82,7 +82,7 @@ def _uncompiled(model: nn.Module) -> AbstractContextManager[Any]:
 
 def _run(model: nn.Module, inputs: Any, given: str) -> None:
     try:
-        arguments, named = arguments_of(inputs)
+        arguments, named = arguments_of(model.forward, inputs)
         model(*arguments, **named)
     except Exception as error:
         raise ValueError(f"{type(model).__name__} fails with {given}: {first_line(error)}") from error

@@ -75,8 +75,8 @@ def replace_attention(
         model: the model; it is changed in place.
         mechanism: makes the new attentions, from the sizes and the number of the heads.
         inputs: what the model is run on once to see where it attends: a mapping of keyword arguments, a tuple
-            of positional ones, or a single one. By default, a `transformers` model runs on its
-            `dummy_inputs`, and another model does not run, so only torch's modules are found.
+            of positional ones, or a single one, which may be a mapping. By default, a `transformers` model
+            runs on its `dummy_inputs`, and another model does not run, so only torch's modules are found.
         names: names of the modules whose attention is replaced, with all modules inside them; None for all.
 
     Returns:
