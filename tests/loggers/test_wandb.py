@@ -1,5 +1,6 @@
 """Runs on Weights & Biases, without a network: what is logged, where, and what is missing."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,43 @@ def test_wandb_takes_no_server_from_the_folder_of_a_run(
     with pytest.raises(LabError, match=rf"^{name}/settings .*remove it, or start in another folder$"):
         WandbRunLogger(str(tmp_path / "run"), offline=True)
     WandbRunLogger(str(tmp_path / "another"), offline=True)  # the settings are the user's own
+
+
+@pytest.mark.parametrize("repository", ["run/.git", "run", ".git"])
+def test_wandb_asks_git_only_in_the_repository_of_the_program(
+    repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository around the run's folder, or the folder itself, may be from others."""
+    pytest.importorskip("wandb")
+    (tmp_path / repository).mkdir(parents=True)
+    (tmp_path / repository / "HEAD").touch()
+    run = tmp_path / "run"
+    assert WandbRunLogger(str(run), offline=True)._wandb_init["settings"]["disable_git"]
+    monkeypatch.setattr("attention_lab.loggers.wandb.__file__", str((tmp_path / repository).parent / "a.py"))
+    assert ("disable_git" in WandbRunLogger(str(run), offline=True)._wandb_init["settings"]) == (
+        repository == "run"
+    )
+
+
+@pytest.mark.long
+def test_wandb_runs_no_command_that_a_repository_in_the_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the user saves code, wandb asks git for the changes, and git runs `core.fsmonitor`."""
+    pytest.importorskip("wandb")
+    run, made = tmp_path / "run", tmp_path / "made"
+    run.mkdir()
+    (run / "config.yaml").touch()
+    author = ["-c", "user.name=a", "-c", "user.email=a@b.org"]
+    subprocess.run(["git", "init", "-q"], cwd=run, check=True)
+    subprocess.run(["git", "add", "config.yaml"], cwd=run, check=True)
+    subprocess.run(["git", *author, "commit", "-q", "-m", "a run"], cwd=run, check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", f"touch {made}; echo"], cwd=run, check=True)
+    monkeypatch.setenv("WANDB_SAVE_CODE", "true")
+    logger = WandbRunLogger(str(run), offline=True)
+    logger.log_metrics({"loss": 1.0}, 1)
+    logger.close()
+    assert not made.exists()
 
 
 @pytest.mark.parametrize("link", [True, False])

@@ -25,7 +25,8 @@ class WandbRunLogger(WandbLogger, RunLogger):
     """Log a run to Weights & Biases, with hyperparameters, heatmaps and final metrics.
 
     Its files are in `folder/wandb`. Without a network set `offline`, or the environment variable
-    `WANDB_MODE=offline`, and upload later with `wandb sync folder/wandb/offline-run-*`.
+    `WANDB_MODE=offline`, and upload later with `wandb sync folder/wandb/offline-run-*`. The git commit is
+    recorded if the folder is in the same repository as the program.
 
     Args:
         folder: the run's folder.
@@ -54,6 +55,8 @@ class WandbRunLogger(WandbLogger, RunLogger):
         _check_settings(folder)
         _check_place(Path(folder))
         offline = offline or os.environ.get("WANDB_MODE") == "offline"
+        # Git runs commands that a repository names: one in the run's folder, or around it, may be another's.
+        without_git = {} if _repository(folder) == _repository(__file__) else {"disable_git": True}
         try:
             super().__init__(
                 name=run_title(Path(folder)),
@@ -65,7 +68,7 @@ class WandbRunLogger(WandbLogger, RunLogger):
                 tags=list(tags),
                 notes=notes,
                 # The console belongs to the program: wandb neither captures it nor writes its own summary.
-                settings={"console": "off", "quiet": True, "silent": offline},
+                settings={"console": "off", "quiet": True, "silent": offline, **without_git},
             )
         except ModuleNotFoundError:
             raise LabError("logger=wandb needs additional packages: pip install -e '.[loggers]'") from None
@@ -161,3 +164,11 @@ def _check_place(folder: Path) -> None:
     """Reject a `.wandb` in the run's folder, perhaps a link from others: wandb prefers it to `wandb`."""
     if lexists(folder / ".wandb"):
         raise LabError(f"{folder / '.wandb'}: wandb would write there, not to {folder / 'wandb'}: remove it")
+
+
+def _repository(path: str) -> Path | None:
+    """The git repository that a file or folder is in, found without git; None if there is none."""
+    real = Path(os.path.realpath(path))
+    # Git also takes a folder for a repository that has no .git, but is one itself, with a file HEAD.
+    inside = (one for one in (real, *real.parents) if lexists(one / ".git") or lexists(one / "HEAD"))
+    return next(inside, None)
