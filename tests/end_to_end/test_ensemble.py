@@ -139,6 +139,21 @@ def test_a_member_with_weights_that_are_not_finite_is_refused(value: float, tmp_
         load([tmp_path / "good.ckpt", tmp_path / "bad.ckpt"])
 
 
+def test_checkpoints_that_do_not_fit_in_memory_together_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = transduction(SMALL)
+    content = {"state_dict": task.state_dict(), RECIPE: task.recipe}
+    paths = [tmp_path / f"{name}.ckpt" for name in "abc"]
+    for path in paths:
+        torch.save(content, path)
+    weights = sum(one.nbytes for one in task.parameters())
+    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: paths[0].stat().st_size + weights)
+    assert isinstance(load(paths[:2]).model, Ensemble)
+    with pytest.raises(LabError, match=r"^ckpt_path=\S+/c\.ckpt: loading it, too, takes about .*fewer check"):
+        load(paths)
+
+
 @pytest.mark.slow
 def test_a_list_or_pattern_of_one_checkpoint_is_no_ensemble(command) -> None:
     fitted = command(*SEQ2SEQ)

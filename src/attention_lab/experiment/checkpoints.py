@@ -18,7 +18,7 @@ from attention_lab.experiment.build import Config, checkpoint_config, make_task,
 from attention_lab.experiment.ensembles import combined
 from attention_lab.files.run_files import RECIPE
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.machine import physical_memory
+from attention_lab.machine import check_fits_in_memory, physical_memory
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
@@ -51,7 +51,8 @@ def load(
             They are imported, and their classes called with the checkpoint's options.
 
     Raises:
-        LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined.
+        LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined or do not fit
+            in memory.
     """
     trained = load_checkpoints(path, adapt, allow)
     if warning := not_finite_warning(trained):
@@ -64,11 +65,20 @@ def load_checkpoints(
 ) -> TrainedModel[Task]:
     """`load` without its warning."""
     paths = find_checkpoints(path)
-    checkpoints = [read_checkpoint(one) for one in paths]
-    tasks = [_rebuilt(*one, adapt, allow) for one in zip(paths, checkpoints, strict=True)]
+    tasks: list[Task] = []
+    scores, taken = [], 0
+    for one in paths:  # each checkpoint, which also has the optimiser's state, is in memory only by itself
+        if tasks:
+            needed = taken + one.stat().st_size
+            check_fits_in_memory(needed, f"ckpt_path={one}: loading it, too,", "give fewer checkpoints")
+        checkpoint = read_checkpoint(one)
+        tasks.append(_rebuilt(one, checkpoint, adapt, allow))
+        scores.append(saved_score(checkpoint, one))
+        taken += sum(weights.nbytes for weights in tasks[-1].parameters())
+        del checkpoint
     if len(tasks) > 1:
         return TrainedModel(combined(paths, tasks), paths)
-    return TrainedModel(tasks[0], paths, saved_score(checkpoints[0], paths[0]))
+    return TrainedModel(tasks[0], paths, scores[0])
 
 
 def _rebuilt(
