@@ -31,6 +31,34 @@ def test_choices_are_offered(line: str, offered: str) -> None:
     assert done.stdout.split() == offered.split()
 
 
+def test_the_name_of_a_file_runs_no_command(tmp_path: Path) -> None:
+    """A folder may be from others, and bash expands the names that Hydra offers."""
+    python, runs, made = tmp_path / "bin" / "python", tmp_path / "runs", tmp_path / "made"
+    for folder in (python.parent, runs):
+        folder.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    for name in ("run_1", "run$(touch${IFS}$MADE)", "run`touch${IFS}$MADE`"):
+        (runs / name).touch()
+    line = f"python train.py resume={runs}/ru"
+    script = f"""
+        eval "$(python train.py -sc install=bash)"
+        COMP_LINE="{line}" COMP_CWORD=2 hydra_bash_completion
+        echo "${{COMPREPLY[@]}}"
+    """
+    path = f"{python.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": path, "MADE": str(made)},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not made.exists()
+    assert (done.stdout.split(), done.stderr) == ([f"resume={runs}/run_1"], "")
+
+
 @pytest.mark.parametrize("given", [[], ["install"], ["installl=bash"], ["install=bsh"], ["query=bash"]])
 def test_a_wrong_shell_ends_in_one_line(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COMP_LINE", raising=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 
 from attention_lab.commandline.choice_checks import check_choices
-from attention_lab.commandline.completion import check_completion, offer_choices
+from attention_lab.commandline.completion import check_completion, offer_choices, offer_harmless_files
 from attention_lab.commandline.exit_errors import errors_in_one_line, shorten_reports
 from attention_lab.commandline.flags import flags_first, print_version
 from attention_lab.commandline.home_folders import with_home_folders
@@ -29,6 +29,7 @@ def prepare_command_line() -> None:
         check_choices(arguments, conf)
     sys.argv[1:] = arguments
     offer_choices(CHOICES)
+    offer_harmless_files()
     shorten_reports(discard_unstarted)
 
 
