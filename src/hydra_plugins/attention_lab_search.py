@@ -31,7 +31,7 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        """Run trials until the study has as many as wanted; an error ends the program with one line."""
+        """Run trials until enough are complete or pruned; an error ends the program with one line."""
         from attention_lab.commandline.choice_checks import check_installed
         from attention_lab.commandline.exit_errors import errors_in_one_line
 

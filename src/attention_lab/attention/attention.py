@@ -77,10 +77,10 @@ class Attention(nn.Module):
         self.record: Recorder | None = None
 
     def unwrapped(self) -> "Attention":
-        """This attention or, if its score is wrapped, a copy with the score that the wrapper has in use.
+        """This attention or, if its score is wrapped, a copy with the score that the wrapper currently uses.
 
-        In a classifier, PEFT wraps every module called `score`, because some models call their last layer
-        that. A wrapper forwards attributes that it lacks to the module in use.
+        In a classifier, PEFT wraps every module called `score`, because some models give their last layer
+        this name. A wrapper forwards attributes that it lacks to the module in use.
         """
         score: object = self.score
         if isinstance(score, Score):

@@ -75,7 +75,7 @@ class Memory(NamedTuple):
     def extend(self, more: "Memory") -> "Memory":
         """This memory with the keys, values and mask of `more` appended; without a mask, no key is hidden.
 
-        Without gradients, repeated calls copy only `more` from the second on, and the mask: see
+        Without gradients, the second and later calls copy only `more` and the mask: see
         `fast.key_value_cache`.
 
         Raises:

@@ -68,8 +68,8 @@ class AttentionMaps(pl.Callback):
     separate pass, so that training stays on the fast path. All pictures of an attention share one colour
     scale across steps. It ends at 1, or lower as long as no weight is above 0.5.
 
-    A trainer may have several, with different names: `AttentionMaps(hard, name="hard case")` logs
-    `hard case 1`, `hard case 2`, and so on.
+    A trainer may have several of these callbacks, with different names: `AttentionMaps(hard,
+    name="hard case")` logs `hard case 1`, `hard case 2`, and so on.
 
     Args:
         batch: the argument of the module: a mapping is passed as keyword arguments, a tuple or list as

@@ -1,4 +1,4 @@
-"""Your own pairs of sequences."""
+"""Data sets of pairs of sequences in your own files: Pairs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

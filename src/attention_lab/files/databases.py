@@ -1,4 +1,4 @@
-"""Check an SQLite database from others before a library opens it."""
+"""Check an SQLite database that may come from others before a library opens it."""
 
 import os
 import re

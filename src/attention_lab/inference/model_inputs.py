@@ -1,4 +1,4 @@
-"""What a user gives a trained model to predict: checks, lines of text, and symbols."""
+"""The inputs that a user gives a trained model: check them, and convert them to lines or symbols."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -23,8 +23,8 @@ def input_lines(codec: Codec, inputs: Sequence[Any], method: str) -> list[str]:
     """The inputs as lines of text.
 
     Raises:
-        LabError: they are not a list, one of them is no text and no array that the model reads, or it has a
-            tab although sources have none. The message names the method that was called.
+        LabError: they are not a list, one of them is neither text nor an array that the model reads, or
+            it has a tab although sources have none. The message names the method that was called.
     """
     _check_list(inputs, method)
     lines = []

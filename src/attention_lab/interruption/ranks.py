@@ -1,4 +1,4 @@
-"""Which of the processes of a run this is, and what has started it."""
+"""Which process of a run this is, and what started it."""
 
 import ctypes
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Let a sweep go on when its queue ends a job: one that is out of memory or time, or is cancelled."""
+"""Let a sweep go on when its queue ends a job that exceeded its memory or time, or was cancelled."""
 
 import math
 import shutil
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_CHECKS = 30.0
 
 @cache
 def go_on_without_lost_jobs() -> None:
-    """Let Hydra's submitit launchers take a job without a result for a failed one, and record why it failed.
+    """Make Hydra's submitit launchers treat a job without a result as failed, and record why it failed.
 
     Otherwise the first such job would end the sweep with a traceback, and without its leaderboard. Where
     SLURM keeps no accounts, submitit would wait for it for ever, and warn twice a minute.
@@ -77,7 +77,7 @@ def _left_queue(job_id: str) -> bool:
 
 
 def _record(job: Any) -> None:
-    """Write to the folder of a job of the sweep that it has no result, unless it says itself why."""
+    """Write to the folder of a job of the sweep that it has no result, unless the job itself recorded why."""
     submission = job.submission()
     options, _, number = submission.args[:3]
     launcher = submission.function

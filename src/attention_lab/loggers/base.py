@@ -1,4 +1,4 @@
-"""What a logger adds to a Lightning logger: settings, pictures, final results and one record per run."""
+"""What our loggers add to Lightning's: settings, pictures, final results and a single record per run."""
 
 import re
 from abc import ABC, abstractmethod

@@ -12,7 +12,7 @@ from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 
 def check_names(names: Collection[str] | None, known: Iterable[str]) -> None:
-    """Raise ValueError for a name of no attention."""
+    """Raise ValueError if a name matches no attention."""
     missing = [name for name in names or () if name not in known]
     if missing:
         choices = ", ".join(map(repr, known)) or "none"
@@ -54,7 +54,7 @@ def warn_of_lost(runs: Mapping[str, Mapping[str, AttentionRecord]]) -> None:
 
 
 def check_unused(**options: Any) -> None:
-    """Raise ValueError for an option that a model with its own `observe` leaves no use for."""
+    """Raise ValueError for an option that has no effect on a model with its own `observe`."""
     given = next((name for name, value in options.items() if value is not None), None)
     if given:
         raise ValueError(f"show(trained, texts) takes labels and masks from the model: leave out {given}")

@@ -1,4 +1,4 @@
-"""Trials of dead processes that Optuna would wait for without end."""
+"""Trials of dead processes that Optuna would wait for indefinitely."""
 
 import time
 

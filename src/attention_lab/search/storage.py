@@ -1,4 +1,4 @@
-"""Open the database of a study, a file or a server's."""
+"""Open the database of a study: a file, or one on a server."""
 
 import configparser
 import os

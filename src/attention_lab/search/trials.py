@@ -1,4 +1,4 @@
-"""Run a search: the trials of an Optuna study, until there are as many as wanted."""
+"""Run a search: the trials of an Optuna study, until enough are complete or pruned."""
 
 import math
 import sys
@@ -36,7 +36,7 @@ POLL = 2.0
 
 
 def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader: ConfigLoader) -> None:
-    """Run trials until the study has as many as wanted, and report all of them.
+    """Run trials until enough are complete or pruned, and report all of them.
 
     Raises:
         LabError: an option is invalid, or trials of this process failed.

@@ -1,4 +1,4 @@
-"""A short description of a series, written with its first event, so that no record must be read for it."""
+"""A short description of a series, written with its first event, so that listing it needs no record."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Recognise files in another format than expected: headers, quotes, swapped columns, symbols with spaces."""
+"""Recognise files in an unexpected format: headers, quotes, swapped columns, symbols with spaces."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Which poolings the loss of a model fits."""
+"""Check that a model has the loss that its pooling needs."""
 
 from torch import nn
 

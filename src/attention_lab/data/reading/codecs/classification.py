@@ -1,4 +1,4 @@
-"""Labelled sequences of tokens or vectors."""
+"""The codec of labelled sequences of tokens or vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Images of text."""
+"""The codec of images of text: images to grids of ink, and texts to symbols and back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Labelled images, as sequences of patches."""
+"""The codec of labelled images, which a model reads as sequences of patches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

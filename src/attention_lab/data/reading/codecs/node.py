@@ -1,4 +1,4 @@
-"""A graph whose nodes are classified: its codec. A batch is the complete graph."""
+"""The codec of a graph whose nodes are classified; a batch is the complete graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Numbers in columns, standardised."""
+"""The codec of regression data: columns of numbers to standardised inputs and targets, and back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Labelled time series."""
+"""The codec of labelled time series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

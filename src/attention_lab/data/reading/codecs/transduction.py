@@ -1,4 +1,4 @@
-"""Pairs of sequences of symbols."""
+"""The codec of pairs of sequences of symbols."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
