@@ -64,7 +64,7 @@ def test_a_table_that_cannot_be_read_is_named(
     content: bytes, problem: str, logger: CSVLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = 500 if len(content) < 10 else 10**9
-    monkeypatch.setattr(run_logs, "physical_memory", lambda: memory)
+    monkeypatch.setattr(run_logs, "usable_memory", lambda: memory)
     _write(logger, content)
     with pytest.raises(LabError, match=f"metrics.csv cannot be read: {problem}"):
         rewind([logger], {"metrics.csv": 9})

@@ -29,7 +29,7 @@ def test_references_that_need_too_much_memory_are_refused(
     (tmp_path / "test.tsv").write_text(f"a\tb\na\tc\na\td\nb\t{'b' * 29}\nc\tb\n")
     needed = 2 * 3 * 30 * 64  # two examples with three slots of thirty symbols; reading the file takes less
     train, test = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: needed)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: needed)
     Pairs(train_file=train, validation_file=train, test_file=test, batch_size=2).setup()
     for batch_size in (3, None):
         with pytest.raises(LabError, match=r"/test\.tsv.*: .* up to 3 references .* lower data\.batch_size"):

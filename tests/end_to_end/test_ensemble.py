@@ -148,7 +148,7 @@ def test_checkpoints_that_do_not_fit_in_memory_together_are_rejected(
     for path in paths:
         torch.save(content, path)
     weights = sum(one.nbytes for one in task.parameters())
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: paths[0].stat().st_size + weights)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: paths[0].stat().st_size + weights)
     assert isinstance(load(paths[:2]).model, Ensemble)
     with pytest.raises(LabError, match=r"^ckpt_path=\S+/c\.ckpt: loading it, too, takes about .*fewer check"):
         load(paths)

@@ -109,9 +109,9 @@ def test_a_study_that_does_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest
         database.execute('CREATE TABLE "a ""table""" (a TEXT)')
         database.executemany('INSERT INTO "a ""table""" VALUES (?)', [("x",)] * 9)
         database.commit()
-    monkeypatch.setattr(databases, "physical_memory", lambda: 50_000)
+    monkeypatch.setattr(databases, "usable_memory", lambda: 50_000)
     check_study(file, "x")
-    monkeypatch.setattr(databases, "physical_memory", lambda: 49_999)
+    monkeypatch.setattr(databases, "usable_memory", lambda: 49_999)
     with pytest.raises(LabError, match=r"^x: it has more than 9 rows: use another file$"):
         check_study(file, "x")
 
@@ -261,7 +261,7 @@ def test_values_of_a_study_that_need_much_memory(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty list takes three bytes of JSON, and hundreds of bytes of memory."""
-    monkeypatch.setattr(databases, "physical_memory", lambda: 3_000_000)
+    monkeypatch.setattr(databases, "usable_memory", lambda: 3_000_000)
     for count in (9_000, size):
         with closing(sqlite3.connect(tmp_path / f"{count}.db")) as database:
             database.execute('CREATE TABLE "a""b" (number INTEGER, value_json TEXT)')

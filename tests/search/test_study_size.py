@@ -23,7 +23,7 @@ def test_long_values_count(of_trial: bool, tmp_path: Path, monkeypatch: pytest.M
         study.add_trial(create_trial(value=0.0, user_attrs=attributes))
     else:
         study.set_user_attr(*attributes.popitem())
-    monkeypatch.setattr(databases, "physical_memory", lambda: 4_000_000)
+    monkeypatch.setattr(databases, "usable_memory", lambda: 4_000_000)
     check_study_size(storage, "study", "sweep.storage=a")
     check_study_size(storage, "missing", "sweep.storage=a")
     with pytest.raises(LabError, match="more memory than this machine has: use another study"):
@@ -66,6 +66,6 @@ def test_a_study_is_checked_when_it_is_opened(tmp_path: Path, monkeypatch: pytes
     joined = join_study(tmp_path)
     joined.study.set_user_attr("long", ["x" * 50_000])
     monkeypatch.setattr("attention_lab.search.storage.check_study", lambda *_: None)  # as if on a server
-    monkeypatch.setattr(databases, "physical_memory", lambda: 4_000_000)
+    monkeypatch.setattr(databases, "usable_memory", lambda: 4_000_000)
     with pytest.raises(LabError, match=r"study.db: it needs more memory than"):
         join_study(tmp_path)

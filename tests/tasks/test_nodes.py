@@ -53,12 +53,12 @@ def test_a_graph_too_large_for_this_machine_is_refused(monkeypatch: pytest.Monke
     data, task = _task()
     heads = 2 * len(task.model.layers)
     needed = 8 * 8 * 16 * heads
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: needed - 1)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: needed - 1)
     with torch.no_grad():  # the weights of one layer at a time
         assert len(task.answer(data.codec.encode(["8"]))) == 1
     with pytest.raises(LabError, match="all pairs of 8 nodes takes about 0 MiB of memory, but this machine"):
         task.logits(data.probe(4))
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: needed)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: needed)
     assert task.logits(data.probe(4)).shape == (2, 2)
 
 

@@ -143,7 +143,7 @@ def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.long
 def test_event_files_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [_write(tmp_path / name, *map(_loss, range(2000))) for name in "abcdef"]
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: 5 << 20)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: 5 << 20)
     check_logs(folders[:1])
     with pytest.raises(LabError, match=r"[c-f]: .* takes about \d MiB of memory, .* has 5 MiB"):
         check_logs(folders)

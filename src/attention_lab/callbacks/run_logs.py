@@ -15,7 +15,7 @@ from attention_lab.errors import LabError
 from attention_lab.files.regular_files import is_file, open_regular
 from attention_lab.files.writing import remove
 from attention_lab.loggers.tensorboard import TensorBoardRunLogger
-from attention_lab.machine import physical_memory
+from attention_lab.machine import usable_memory
 from attention_lab.tensorboard_plugin.event_files import event_files
 
 _MEMORY = 100
@@ -68,7 +68,7 @@ def _table(logger: CSVLogger) -> Path:
 def _first_rows(table: Path, count: int) -> list[dict[str, str]]:
     """The first rows of a table, which may come from others, without empty fields."""
     try:
-        rows = list(islice(_rows(table, physical_memory() // _MEMORY), count))
+        rows = list(islice(_rows(table, usable_memory() // _MEMORY), count))
         # The logger writes every row with all columns, as they are in a table of its own.
         if len(rows) * len(set().union(*rows)) > table.stat().st_size:
             raise ValueError("its rows are shorter than its header")

@@ -18,7 +18,7 @@ from attention_lab.experiment.build import Config, checkpoint_config, make_task,
 from attention_lab.experiment.ensembles import combined
 from attention_lab.files.run_files import RECIPE
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.machine import check_fits_in_memory, physical_memory
+from attention_lab.machine import check_fits_in_memory, usable_memory
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
@@ -140,7 +140,7 @@ def check_model_size(
     Raises:
         LabError: it is too large, or the checkpoint in `path` has no weights.
     """
-    memory = physical_memory()
+    memory = usable_memory()
     weights = None if checkpoint is None else _weights(checkpoint["state_dict"], path)
     # Each parameter takes four bytes, its gradient another four, and the optimiser's state eight.
     room = (memory // 16, MOST_TENSORS) if weights is None else size_limits(weights.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.files.regular_files import open_regular
-from attention_lab.machine import physical_memory
+from attention_lab.machine import usable_memory
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
@@ -66,7 +66,7 @@ def check_sizes(sizes: Iterable[tuple[int, int]], name: str, what: str) -> None:
     Raises:
         LabError: the tables have too many rows or bytes.
     """
-    memory = physical_memory()
+    memory = usable_memory()
     left = most = min(MOST_ROWS, memory // _ROW)
     for rows, further in sizes:
         left -= rows

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attention_lab.errors import BAD_VALUE_ERRORS, LabError
 from attention_lab.files.regular_files import open_regular
-from attention_lab.machine import physical_memory
+from attention_lab.machine import usable_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
@@ -81,7 +81,7 @@ def check_archive(file: BinaryIO) -> int:
     if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
         raise EOFError if len(start) < 4 else pickle.UnpicklingError
     size = os.fstat(file.fileno()).st_size
-    memory = physical_memory()
+    memory = usable_memory()
     if size > memory:
         raise LabError(f"it takes {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
     _check_ends(file.seek(0, os.SEEK_END), file.fileno())

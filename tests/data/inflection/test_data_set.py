@@ -86,7 +86,7 @@ def test_known_forms_that_do_not_fit_in_memory_are_rejected(
     train = tmp_path / "train.tsv"
     train.write_text("".join(f"go\t{'x' * 1_000}{row}\tV;{row}\n" for row in range(100)))
     options = dict.fromkeys(("train_file", "validation_file", "test_file"), str(train))
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: 20 << 20)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: 20 << 20)
     Inflection(**options, known_forms=1).examples()  # type: ignore[arg-type]
     found = rf"^{train}:9: reading the sources up to here, with data\.known_forms=99, takes about 21 MiB"
     with pytest.raises(LabError, match=f"{found}.*: give fewer known forms$"):

@@ -153,9 +153,9 @@ def test_a_file_that_needs_more_memory_than_there_is(
 ) -> None:
     """A byte and a line of a file take several times their size, as measured for each kind of data."""
     file.write_text(line * 10_000)
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: needed * 10_000)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: needed * 10_000)
     read(str(file))
-    monkeypatch.setattr("attention_lab.machine.physical_memory", lambda: needed * 10_000 - 1)
+    monkeypatch.setattr("attention_lab.machine.usable_memory", lambda: needed * 10_000 - 1)
     with pytest.raises(
         LabError, match=r"given.txt: .* about \d+ MiB of memory, .* has \d+ MiB: use only a part"
     ):
