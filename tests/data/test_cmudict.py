@@ -114,9 +114,9 @@ def test_capitals_are_read_as_small_letters(sample: str) -> None:
 
 
 def test_too_many_words_are_refused(sample: str) -> None:
-    with pytest.raises(LabError, match=r"data\.size=4: 3 words are left for training"):
+    with pytest.raises(LabError, match=r"data\.size=4: validation and test leave 3 words for training"):
         CMUDict(size=4, validation_size=1, test_size=1).setup()
-    with pytest.raises(LabError, match="0 words are left"):
+    with pytest.raises(LabError, match=r"^data\.size=null: validation and test leave no words for training"):
         CMUDict(size=None).setup()
     with pytest.raises(LabError, match=r"data\.size=0"):
         CMUDict(size=0)

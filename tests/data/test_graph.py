@@ -150,7 +150,7 @@ def test_files_without_features(tmp_path: Path) -> None:
             EDGES,
             "{0}/nodes.tsv:3: 'five' should be a finite number, such as 1.5",
         ),
-        (NODES.replace("5\t7", "5"), EDGES, "{0}/nodes.tsv:3: 1 features, but line 1 has 2"),
+        (NODES.replace("5\t7", "5"), EDGES, "{0}/nodes.tsv:3: 1 feature, but line 1 has 2"),
         (
             NODES + "zoe\n",
             EDGES,

@@ -41,7 +41,7 @@ def test_a_word_is_its_letters_between_begin_and_end(tmp_path: Path, monkeypatch
     rows = [row for part in data.splits for row in whole(part).tokens.tolist()]
     assert sorted(rows) == [[BOS, 5, 6, EOS], [BOS, 6, EOS], [BOS, 7, 4, 8, EOS]]
     assert [whole(part).lengths.tolist() for part in data.splits] == [[len(row)] for row in rows]
-    with pytest.raises(LabError, match=r"data\.size=2: 1 words are left for training"):
+    with pytest.raises(LabError, match=r"data\.size=2: validation and test leave 1 word for training"):
         Words(size=2, validation_size=1, test_size=1).setup()
 
 
@@ -145,9 +145,9 @@ def test_errors_name_the_file_or_the_option(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"abc\n\xff")
     with pytest.raises(LabError, match=r"bad\.txt:2: not UTF-8"):
         Text(file=str(tmp_path / "bad.txt")).setup()
-    with pytest.raises(LabError, match=r"my\.txt: 2 characters are too few for three splits"):
+    with pytest.raises(LabError, match=r"my\.txt: 2 characters, too few for three splits"):
         text(tmp_path, "ab").setup()
-    with pytest.raises(LabError, match=r"my\.txt: 1 words are too few for three splits"):
+    with pytest.raises(LabError, match=r"my\.txt: 1 word, too few for three splits"):
         text(tmp_path, "abcd", unit="words").setup()
     with pytest.raises(LabError, match=r"no symbol occurs at least data\.min_count=9 times in training"):
         text(tmp_path, "abcd", min_count=9).setup()

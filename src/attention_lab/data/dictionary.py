@@ -6,6 +6,7 @@ from hashlib import blake2b
 from importlib import metadata
 from string import ascii_lowercase
 
+from attention_lab.console_text import counted
 from attention_lab.data.reading.files import read_text
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.errors import LabError
@@ -55,5 +56,6 @@ def split_words(
     start = test_size + validation_size
     available = len(order) - start
     if not (size or 1) <= available:
-        raise LabError(f"data.size={size}: {max(available, 0)} words are left for training")
+        left, given = counted(max(available, 0), "word"), "null" if size is None else size
+        raise LabError(f"data.size={given}: validation and test leave {left} for training")
     return Splits(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])

@@ -23,7 +23,7 @@ def test_over_all_ranks_every_row_comes_once(
 ) -> None:
     rows = len(lengths)
     if rows < world_size and (shuffle or world_size > 1):
-        with pytest.raises(LabError, match=f"{rows} examples are too few for {world_size} devices"):
+        with pytest.raises(LabError, match=rf"^(no|{rows}) examples?, too few for {world_size} devices"):
             BucketBatches(lengths, size, shuffle, 0, world_size)
         return
     samplers = [BucketBatches(lengths, size, shuffle, rank, world_size) for rank in range(world_size)]

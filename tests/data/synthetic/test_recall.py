@@ -102,7 +102,7 @@ def test_sizes_and_codec() -> None:
     batch = data.codec.encode(["k3=1 k0=2 . k0? k3? k0? k3?"])
     assert batch.labels.tolist() == [[-1] * 4]
     assert data.codec.decode([2, 1]) == "2 1"
-    with pytest.raises(LabError, match="input 1: 2 tokens are too few: the model answers at the last 4"):
+    with pytest.raises(LabError, match="input 1: 2 tokens, too few: the model answers at the last 4"):
         data.codec.encode(["k0? k3?"])
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, SequentialSampler
 
+from attention_lab.console_text import counted
 from attention_lab.data.reading.datasets import Split
 from attention_lab.errors import LabError
 
@@ -41,7 +42,8 @@ class BucketBatches(Sampler[Tensor]):
         if not rows and shuffle:
             raise LabError("there are no examples for training")
         if rows < world_size and (shuffle or world_size > 1):
-            raise LabError(f"{rows} examples are too few for {world_size} devices: lower trainer.devices")
+            found = counted(rows, "example")
+            raise LabError(f"{found}, too few for {world_size} devices: lower trainer.devices")
         rounds = -(-rows // ((batch_size or max(rows, 1)) * world_size))
         self._batches = min(rounds, rows // world_size) * world_size or rows
         self._lengths, self._shuffle = lengths, shuffle

@@ -168,7 +168,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     rows: list[list[float]] = []
     for place, fields in below:
         if len(fields) != len(header):
-            raise LabError(f"{place}: {len(fields)} fields, but the header has {len(header)}")
+            raise LabError(f"{place}: {counted(len(fields), 'field')}, but the header has {len(header)}")
         rows.append([])
         for number, column in numbers:
             try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, get_args
 
+from attention_lab.console_text import counted
 from attention_lab.data.file_warnings.format_hints import swapped_labels
 from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, blame, read_text
 from attention_lab.data.reading.series_files import LabelledSeries, read_series
@@ -192,7 +193,8 @@ class TextSpec(FileSpec):
         validation, test = (max(1, round(share * len(symbols))) for share in self.fractions[1:])
         train = len(symbols) - validation - test
         if train < 1:
-            raise LabError(f"{self.file}: {len(symbols)} {self.unit} are too few for three splits")
+            found = counted(len(symbols), self.unit.removesuffix("s"))
+            raise LabError(f"{self.file}: {found}, too few for three splits")
         return Splits(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
 
 

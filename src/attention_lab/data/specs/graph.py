@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attention_lab.console_text import quoted
+from attention_lab.console_text import counted, quoted
 from attention_lab.data.reading.files import COLUMNS, blame, parse_number, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.option_checks import check_fractions, check_seed
@@ -109,7 +109,7 @@ def read_nodes(path: str) -> Nodes:
         if name in lines:
             raise LabError(f"{place}: the node {quoted(name)} is already in line {lines[name]}")
         if rows and len(numbers) != len(rows[0]):
-            raise LabError(f"{place}: {len(numbers)} features, but line 1 has {len(rows[0])}")
+            raise LabError(f"{place}: {counted(len(numbers), 'feature')}, but line 1 has {len(rows[0])}")
         lines[name] = number
         labels.append(label)
         with blame(place):

@@ -71,7 +71,8 @@ class ClassificationCodec(BaseCodec):
             raise LabError("the model reads vectors of numbers, not text")
         ids = self.tokenizer.encode(text)
         if len(ids) < self.answers:
-            raise LabError(f"{len(ids)} tokens are too few: the model answers at the last {self.answers}")
+            found = counted(len(ids), "token")
+            raise LabError(f"{found}, too few: the model answers at the last {self.answers}")
         if len(ids) > self.length:
             unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
             raise LabError(f"{len(ids)} {unit}, but the model reads at most {self.length} (data.max_length)")
