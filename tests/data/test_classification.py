@@ -53,7 +53,7 @@ def test_a_smaller_training_part_is_nested_in_larger_ones_and_keeps_the_proporti
     everything = Digits("rows")
     everything.setup()
     assert train.inputs.equal(whole(everything.splits.train).inputs)
-    with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 for training"):
+    with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 examples for training"):
         Digits("rows", train_size=1294).setup()
     with pytest.raises(LabError, match=r"data\.train_size=0"):
         Digits("rows", train_size=0)

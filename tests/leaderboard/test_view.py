@@ -41,7 +41,7 @@ def test_a_single_metric_more_needs_no_list(command: Command, tmp_path: Path) ->
         ("+hydra.callbacks.comparison.z=1", ".z is unknown: choose x"),
         ("+hydra.callbacks.comparison.z=null", ".z is unknown: choose x"),
         ("hydra.callbacks.comparison.title=2", ".title must be text"),
-        ("hydra.callbacks.comparison.also=[[a]]", ".also must be metrics, as in [fit/seconds]"),
+        ("hydra.callbacks.comparison.also=[[a]]", ".also must be a list of metrics, as in [fit/seconds]"),
         (
             "hydra.callbacks.comparison.group=model.typo",
             ": model.typo is not an option, a group or a metric of these runs",

@@ -148,7 +148,7 @@ def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[
     """`size` of the rows, in order and stratified by class; larger sizes include smaller ones."""
     if size > len(rows):
         raise LabError(
-            f"data.train_size={size}: data=digits has {len(rows)} for training; null takes all of them"
+            f"data.train_size={size}: data=digits has {len(rows)} examples for training; null takes all"
         )
     generator = torch.Generator().manual_seed(seed)
     rank = {}

@@ -56,7 +56,7 @@ class View:
             if not isinstance(value, str):
                 raise LabError(f"{OPTIONS}.{name} must be text")
         if not all(isinstance(one, str) for one in also):
-            raise LabError(f"{OPTIONS}.also must be metrics, as in [fit/seconds]")
+            raise LabError(f"{OPTIONS}.also must be a list of metrics, as in [fit/seconds]")
         return cls(**given, also=also)
 
 

@@ -53,7 +53,7 @@ def test_every_attention_has_the_weights_that_the_model_gives(name: str, padding
 def test_attention_that_is_no_softmax_times_values_is_named(name: str) -> None:
     model = build(name, "eager")
     inputs = inputs_of(name, model, padding=False)
-    with pytest.warns(UserWarning, match=r"nothing was recorded of .*Attention\)"), recording(model):
+    with pytest.warns(UserWarning, match=r"nothing was recorded for .*Attention\)"), recording(model):
         _run(model, inputs)
 
 

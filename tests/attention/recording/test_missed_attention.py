@@ -68,7 +68,7 @@ def test_they_are_named_once() -> None:
     linear = [LinearAttention() for _ in range(5)]
     model = nn.Sequential(AttentionBlock(linear[0]), SelfAttention(), *linear[1:])
     (message,) = _messages(model)
-    assert message.startswith("recording: nothing was recorded of '0.attention' (LinearAttention), '2' ")
+    assert message.startswith("recording: nothing was recorded for '0.attention' (LinearAttention), '2' ")
     assert "'3' (LinearAttention) and 2 more" in message and "output_attentions=True" in message
     (message,) = _messages(model, names=["1", "4"])
     assert "'4' (LinearAttention), where" in message
@@ -128,10 +128,10 @@ def test_what_ran_in_another_thread_is_said_to_have_done_so() -> None:
 
     elsewhere, here = _messages(Threaded(SelfAttention(), SelfAttention(), LinearAttention()))
     assert elsewhere == (
-        "recording: nothing was recorded of '0' (SelfAttention), '1' (SelfAttention), which ran in another "
+        "recording: nothing was recorded for '0' (SelfAttention), '1' (SelfAttention), which ran in another "
         "thread: run the model in the thread of the recording"
     )
-    assert "of '2' (LinearAttention), where" in here
+    assert "for '2' (LinearAttention), where" in here
 
 
 @contextmanager
@@ -215,6 +215,6 @@ def test_a_gate_is_not_named() -> None:
 
     assert not _messages(nn.Sequential(GatedAttention()))
     (message,) = _messages(nn.Sequential(AttentivePooling()))
-    assert "of '0' (AttentivePooling), where" in message
+    assert "for '0' (AttentivePooling), where" in message
     (message,) = _messages(nn.Sequential(GatedAttention(), LinearAttention()))
-    assert "of '1' (LinearAttention), where" in message
+    assert "for '1' (LinearAttention), where" in message

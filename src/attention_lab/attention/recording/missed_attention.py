@@ -60,7 +60,7 @@ def missed_attention_named(session: Session) -> Iterator[None]:
         names = [name for name in inner if (missed[name][1] == threading.get_ident()) is is_here]
         if names:
             named = first_of([f"{name!r} ({missed[name][0]})" for name in names])
-            warnings.warn(f"recording: nothing was recorded of {named}, {reason}", stacklevel=6)
+            warnings.warn(f"recording: nothing was recorded for {named}, {reason}", stacklevel=6)
 
 
 def first_of(modules: Sequence[str]) -> str:
