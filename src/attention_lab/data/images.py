@@ -28,7 +28,7 @@ from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.images import ImageFilesSpec
-from attention_lab.data.specs.option_checks import check_at_least
+from attention_lab.data.specs.option_checks import check_at_least, check_trained_with
 from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
@@ -90,9 +90,7 @@ class ImageTransductionData(DataModule):
         own = ImageCodec(self.height, self.cell, tokenizer)
         self.codec = self.given(ImageCodec) or own
         for option in ("height", "cell"):
-            needed, found = getattr(self.codec, option), getattr(own, option)
-            if needed != found:
-                raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
+            check_trained_with(option, getattr(self.codec, option), getattr(own, option))
         self.sizes = self.codec.sizes
         if self.files is not None:
             terms = Terms("symbol", "texts", effect="never generated")

@@ -17,7 +17,7 @@ from attention_lab.data.reading.files import Row, blame, read_once
 from attention_lab.data.reading.image_files import content_of, read_listed, read_square
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.specs.images import LabelledImagesSpec
-from attention_lab.errors import LabError
+from attention_lab.data.specs.option_checks import check_trained_with
 
 
 class LabelledImages(ClassificationData):
@@ -73,9 +73,7 @@ class LabelledImages(ClassificationData):
         colour = len(codec.mean) == 3
         made_for = {"image_size": codec.image_size, "patch_size": codec.patch_size, "colour": colour}
         for option, needed in made_for.items():
-            found = getattr(self.files, option)
-            if found != needed:
-                raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
+            check_trained_with(option, needed, getattr(self.files, option))
 
     def _make_codec(self, rows: Splits[list[Row]], train: list[Tensor]) -> LabelledImageCodec:
         known = self.files.known(rows)

@@ -17,6 +17,7 @@ from attention_lab.data.reading.returned_checks import require, require_lists
 from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
+from attention_lab.data.specs.option_checks import check_trained_with
 from attention_lab.errors import LabError
 from attention_lab.machine import check_fits_in_memory
 from attention_lab.sizes import TransductionSizes
@@ -172,7 +173,4 @@ def _problem(source: object, target: object, alignment: object) -> str:
 def _check_notation(side: str, model: Notation, data: Notation) -> None:
     names = {f"{side}_split": "split", f"{side}_normalization": "normalization"}
     for option, name in {**names, "right_to_left": "right_to_left"}.items():
-        needed, found = getattr(model, name), getattr(data, name)
-        if needed != found:
-            needed, found = (str(one).lower() if isinstance(one, bool) else one for one in (needed, found))
-            raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
+        check_trained_with(option, getattr(model, name), getattr(data, name))

@@ -53,3 +53,10 @@ def check_choice(choices: Collection[str], **options: str) -> None:
     for name, value in options.items():
         if value not in choices:
             raise LabError(f"data.{name}={value}: choose one of {', '.join(choices)}")
+
+
+def check_trained_with(option: str, needed: object, found: object) -> None:
+    """Raise LabError if a data option is not the one that a trained model was made for."""
+    if needed != found:
+        needed, found = (str(one).lower() if isinstance(one, bool) else one for one in (needed, found))
+        raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
