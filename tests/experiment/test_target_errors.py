@@ -68,8 +68,17 @@ def test_the_message_says_what_is_wrong(package: None, target: str, message: str
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("own_pakage.scores.X", "there is no module own_pakage (did you mean own_package?)"),
-        ("own_pakage", "there is no module own_pakage (did you mean own_package?)"),
+        (
+            "own_pakage.scores.X",
+            "there is no module own_pakage beside train.py, in PYTHONPATH or installed "
+            "(did you mean own_package?)",
+        ),
+        (
+            "own_pakage",
+            "there is no module own_pakage beside train.py, in PYTHONPATH or installed "
+            "(did you mean own_package?)",
+        ),
+        ("statistic.X", "there is no module statistic beside train.py, in PYTHONPATH or installed"),
         ("attention_lab.models.Seq2Sec", "attention_lab.models has no Seq2Sec (did you mean Seq2Seq?)"),
         ("own_package.needs.X", "own_package/needs.py, line 2: ModuleNotFoundError: "),
         ("own_package.scores", "Expected a callable target, got "),
@@ -80,6 +89,7 @@ def test_the_option_is_named(package: None, target: str, message: str) -> None:
     with pytest.raises(LabError) as raised, blame_option(config):
         instantiate(config["model"])
     assert str(raised.value).startswith(f"model._target_={target}: {message}")
+    assert "statistics" not in str(raised.value)  # a module of Python's has no part
     assert "\n" not in str(raised.value)
 
 

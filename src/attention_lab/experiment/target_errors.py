@@ -76,10 +76,12 @@ def _missing_name(target: str) -> str:
     owner: object = sys.modules.get(".".join(names[:count]))
     modules = {module.name for module in iter_modules(getattr(owner, "__path__", ()) if count else None)}
     if count == 0 or (count < len(names) - 1 and not hasattr(owner, names[count])):
+        if count == 0:
+            modules -= sys.stdlib_module_names  # they have no parts: `scores` does not mean `secrets`
         near = closest(names[count], modules)
         hint = _hint(near and ".".join([*names[:count], near]))
-        searched = hint or ("" if count else " beside train.py, in PYTHONPATH or installed")
-        return f"there is no module {'.'.join(names[: count + 1])}{searched}"
+        searched = "" if count else " beside train.py, in PYTHONPATH or installed"
+        return f"there is no module {'.'.join(names[: count + 1])}{searched}{hint}"
     while count < len(names) - 1 and hasattr(owner, names[count]):
         owner, count = getattr(owner, names[count]), count + 1
     near = closest(names[count], {*dir(owner), *getattr(owner, "__all__", ()), *modules})
