@@ -193,7 +193,19 @@ def _check_option(one: Override, known: Defaults, others: Sequence[Override]) ->
     given_classes = tuple(name.removesuffix("_target_") for name in names if name.endswith("._target_"))
     if found and not key.startswith(given_classes) and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
+            _check_comma(one, value, default)
             check_value(key, value, default)
+
+
+def _check_comma(one: Override, value: Any, default: Any) -> None:
+    """Reject a number with a comma in it, such as `0,001` or `10,000`: Hydra reads two values."""
+    # Hydra reads digits after a leading zero as text.
+    digits = isinstance(value, str) and re.fullmatch(r"0\d+", value)
+    if digits and one.is_sweep_override() and isinstance(default, int | float):
+        raise LabError(
+            f"{one.input_line} has several values: write a decimal number with a point, such as 0.5, and a "
+            "large number without commas, such as 10000"
+        )
 
 
 def _hint_at_choices(key: str, known: Defaults, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
