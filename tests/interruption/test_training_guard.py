@@ -133,6 +133,16 @@ def test_only_the_first_loss_of_a_batch_ends_training(tmp_path: Path) -> None:
         _step(guard, 1, torch.inf, 1.0)
 
 
+def test_before_the_first_step_the_learning_rate_is_not_blamed(tmp_path: Path) -> None:
+    with pytest.raises(LabError) as raised:
+        _step(TrainingGuard(DeferredSignals(), tmp_path), 0, torch.nan)
+    assert str(raised.value) == (
+        f"the loss is nan at step 0; the batch is saved in {tmp_path / 'bad_batch.pt'}: check that its "
+        "values make sense; nothing has been learned yet, so if they do, the model or one of its parts, such "
+        "as a scoring of your own, returns values that are not finite"
+    )
+
+
 def test_a_single_weight_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
     guard = TrainingGuard(DeferredSignals(), tmp_path)
     trainer, module = _step(guard, 2, 1.0)

@@ -165,12 +165,19 @@ class TrainingGuard(pl.Callback):
         if isinstance(module.codec, TransductionCodec | ImageCodec):
             text = batch_text(module.codec, fields)
             write_atomically(path.with_suffix(".txt"), text)
+        described = (
+            f"{problem} at step {step}; the batch is saved in {path}"
+            f"{' and .txt' if text else ''}: check that its values make sense"
+        )
+        if step == 0:
+            return (
+                f"{described}; nothing has been learned yet, so if they do, the model or one of its parts, "
+                "such as a scoring of your own, returns values that are not finite"
+            )
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         return (
-            f"{problem} at step {step}; the batch is saved in {path}"
-            f"{' and .txt' if text else ''}: check that its values make sense, lower optimizer.lr "
-            f"(now {rate:.2g}) or trainer.gradient_clip_val (now {trainer.gradient_clip_val}), "
-            "or raise schedule.warmup"
+            f"{described}, lower optimizer.lr (now {rate:.2g}) or trainer.gradient_clip_val "
+            f"(now {trainer.gradient_clip_val}), or raise schedule.warmup"
         )
 
 
