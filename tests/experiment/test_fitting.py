@@ -37,6 +37,7 @@ def test_a_run_without_validation_says_what_it_tests(
         callback_metrics=metrics,
         check_val_every_n_epoch=10,
         limit_val_batches=1.0,
+        max_epochs=7,
     )
     warning = "no validation has measured validation/loss: there is no best.ckpt; the last weights are tested"
     assert no_best_checkpoint_warning(trainer) == (warning if warns else "")
@@ -50,6 +51,10 @@ def test_a_run_without_validation_says_what_it_tests(
         assert no_best_checkpoint_warning(trainer) == (
             "no validation has run with trainer.limit_val_batches=0: there is no best.ckpt; the last weights "
             "are tested"
+        )
+        trainer.max_epochs = 0
+        assert no_best_checkpoint_warning(trainer).startswith(
+            "no validation has run with trainer.max_epochs=0:"
         )
         metrics["validation/loss"] = 1.0  # of debug=fast_dev_run, which saves no checkpoint
         assert no_best_checkpoint_warning(trainer) == ""

@@ -204,6 +204,7 @@ def no_best_checkpoint_warning(trainer: pl.Trainer) -> str:
     if callback.monitor is None:
         measured = any(name.startswith("validation/") for name in trainer.callback_metrics)
         option = "check_val_every_n_epoch" if trainer.limit_val_batches else "limit_val_batches"
+        option = option if trainer.max_epochs != 0 else "max_epochs"
         missing = f"run with trainer.{option}={getattr(trainer, option)}"
     else:
         measured = callback.monitor in trainer.callback_metrics
