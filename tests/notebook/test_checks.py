@@ -17,14 +17,15 @@ def test_a_warning_counts_what_is_no_weight(lost: float) -> None:
     """But not where a mask hides it, as in the rows of padding of torch's own attention."""
     weights, mask = WEIGHTS.copy(), np.ones((3, 4), bool)
     weights[:, 1, 2:] = lost
-    with pytest.warns(
-        match=r"^show: 4 weights are NaN or infinite, first in 'example 1/attention': the page"
-    ):
+    with pytest.warns(match=r"^show: 4 NaN or infinite weights, first in 'example 1/attention': the page"):
         view = attention_lab.show(weights)
     (record,) = view.records.values()
     assert not np.isfinite(record.weights[:, 1, 2:]).any()
     mask[1, 2:] = False
     attention_lab.show(weights, mask=mask)
+    mask[1, 2] = True
+    with pytest.warns(match="^show: 1 NaN or infinite weight, first"):
+        attention_lab.show(weights[:1], mask=mask)
 
 
 @pytest.mark.parametrize("height", [0, -1, "300", float("nan"), True])

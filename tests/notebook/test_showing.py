@@ -188,7 +188,7 @@ def test_a_model_of_ones_own_with_a_tensor() -> None:
     assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2
 
 
-@pytest.mark.filterwarnings("ignore:show. 4 weights are NaN")
+@pytest.mark.filterwarnings("ignore:show. 4 NaN or infinite weights")
 def test_scores_in_place_of_weights_are_warned_of() -> None:
     for scores in (WEIGHTS - 1, WEIGHTS + 1, np.where(WEIGHTS > 0.5, np.nan, WEIGHTS + 1)):
         with pytest.warns(UserWarning, match="weights of m outside 0 to 1 are clipped: .* not the scores"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from attention_lab.argument_checks import kind_of
+from attention_lab.console_text import counted
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 
@@ -37,18 +38,19 @@ def check_texts(**texts: object) -> None:
             raise ValueError(f"{name} must be a text, not {kind_of(text)}")
 
 
-def warn_of_lost(runs: Mapping[str, Mapping[str, AttentionRecord]]) -> None:
+def warn_of_nan(runs: Mapping[str, Mapping[str, AttentionRecord]]) -> None:
     """Warn, in the name of the caller's caller, if weights that no mask hides are NaN or infinite."""
-    lost = {
+    counts = {
         tag: count
         for records in runs.values()
         for tag, record in records.items()
         if (count := int((record.attended & ~np.isfinite(record.weights)).sum()))
     }
-    if lost:
+    if counts:
+        found = counted(sum(counts.values()), "NaN or infinite weight")
         warnings.warn(
-            f"show: {sum(lost.values())} weights are NaN or infinite, first in {next(iter(lost))!r}: the "
-            "page draws them as masked, pictures in magenta",
+            f"show: {found}, first in {next(iter(counts))!r}: the page draws such weights as masked, "
+            "pictures in magenta",
             stacklevel=3,
         )
 

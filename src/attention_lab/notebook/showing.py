@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from attention_lab.argument_checks import kind_of
 from attention_lab.console_text import counted
-from attention_lab.notebook.checks import check_names, check_texts, check_unused, warn_of_lost, whole_numbers
+from attention_lab.notebook.checks import check_names, check_texts, check_unused, warn_of_nan, whole_numbers
 from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, warn_if_clipped
@@ -125,7 +125,7 @@ def show(
     if images is not None:
         with_tokens = _is_model(attention) and keys is None  # its only labels are those of token ids
         runs = _over_images(runs, BatchImages(images, patch_size, attention), with_tokens=with_tokens)
-    warn_of_lost(runs)
+    warn_of_nan(runs)
     return View(runs, title=title, theme=theme, height=height)
 
 
