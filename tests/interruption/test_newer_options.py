@@ -122,7 +122,7 @@ def _resumed(
     config = OmegaConf.create({"stage": "fit", "allow": [], "resume": str(folder), **composed})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resume.HydraConfig, "get", lambda: hydra)
-        patch.setattr(resume, "check_run", lambda found, *_: found)  # see tests/untrusted
+        patch.setattr(resume, "checked_run", lambda found, *_: found)  # see tests/untrusted
         found: Any = OmegaConf.to_container(resume.resumed_configuration(config))
     return found
 

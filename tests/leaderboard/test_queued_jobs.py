@@ -11,7 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from attention_lab.leaderboard import queued_jobs
-from attention_lab.leaderboard.queued_jobs import go_on_without_lost_jobs
+from attention_lab.leaderboard.queued_jobs import count_lost_jobs_as_failed
 from attention_lab.runs.recorded_failures import read_failure, record_failure
 
 slurm = pytest.importorskip("submitit.slurm.slurm")
@@ -36,14 +36,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for kind, method in ((slurm.SlurmJob, "wait"), (slurm.SlurmInfoWatcher, "_make_command")):
         monkeypatch.setattr(kind, method, getattr(kind, method))
     monkeypatch.setattr(HydraConfig, "set_config", lambda self, config: None)  # it takes whole ones only
-    go_on_without_lost_jobs.cache_clear()
-    go_on_without_lost_jobs()
+    count_lost_jobs_as_failed.cache_clear()
+    count_lost_jobs_as_failed()
     loader = SimpleNamespace(load_sweep_config=_load_sweep_config)
     launcher = SimpleNamespace(hydra_context=SimpleNamespace(config_loader=loader), config=str(tmp_path))
     submission = SimpleNamespace(function=launcher, args=(["seed=2"], "hydra.sweep.dir", 1, "id", {}))
     paths = SimpleNamespace(stdout=tmp_path / "7_1_log.out")
     yield SimpleNamespace(job_id="7_1", state="OUT_OF_MEMORY", paths=paths, submission=lambda: submission)
-    go_on_without_lost_jobs.cache_clear()
+    count_lost_jobs_as_failed.cache_clear()
 
 
 def test_the_reason_is_in_the_folder_of_the_job(job: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.runs.run_names import register_resolvers
 from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.folder_links import check_links
-from attention_lab.untrusted.run_configuration import check_run
+from attention_lab.untrusted.run_configuration import checked_run
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -30,7 +30,7 @@ def _with(path: str, value: Any) -> dict[str, Any]:
 
 
 def test_paths_are_moved_to_the_present_folder() -> None:
-    found = check_run(FIT, Path("/new/place"), "x/config.yaml")
+    found = checked_run(FIT, Path("/new/place"), "x/config.yaml")
     assert found["trainer"]["default_root_dir"] == "/new/place"
     assert {one["dirpath"] for one in found["callbacks"].values()} == {"/new/place/checkpoints"}
     assert found["logger"]["csv"]["save_dir"] == "/new/place"
@@ -114,16 +114,16 @@ def test_paths_are_moved_to_the_present_folder() -> None:
 )
 def test_refused(path: str, value: Any, message: str) -> None:
     with pytest.raises(LabError, match=message) as caught:
-        check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
+        checked_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
 
 
 def test_a_process_for_each_core_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-    assert check_run(_with("trainer.devices", 3), Path("/new"), "x")["trainer"]["devices"] == 3
+    assert checked_run(_with("trainer.devices", 3), Path("/new"), "x")["trainer"]["devices"] == 3
     with pytest.raises(LabError, match=r"x has trainer\.devices=4: here it may be at most 3, unless"):
-        check_run(_with("trainer.devices", 4), Path("/new"), "x")
-    check_run(_with("trainer.devices", 4), Path("/new"), "x", given=["trainer.devices"])
+        checked_run(_with("trainer.devices", 4), Path("/new"), "x")
+    checked_run(_with("trainer.devices", 4), Path("/new"), "x", given=["trainer.devices"])
 
 
 @pytest.mark.parametrize("root", [None, "", "/somewhere/else"])
@@ -131,9 +131,9 @@ def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
     found = _with("trainer.default_root_dir", root)
     found["callbacks"] = {"checkpoint": {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint"}}
     found["logger"] = {}
-    assert check_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
+    assert checked_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
     del found["trainer"]["default_root_dir"]
-    assert check_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
+    assert checked_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
     ],
 )
 def test_options_given_on_the_command_line_replace_those_in_the_file(path: str, given: list[str]) -> None:
-    found = check_run(_with(path, "/elsewhere"), Path("/new"), "x", given=["seed", "model.x.y", *given])
+    found = checked_run(_with(path, "/elsewhere"), Path("/new"), "x", given=["seed", "model.x.y", *given])
     assert "/elsewhere" not in str(found) and found["trainer"]["default_root_dir"] == "/new"
     with pytest.raises(LabError, match=path):
-        check_run(_with(path, "/elsewhere"), Path("/new"), "x", given=[f"{path}.x", "trainer"])
+        checked_run(_with(path, "/elsewhere"), Path("/new"), "x", given=[f"{path}.x", "trainer"])
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_options_given_on_the_command_line_replace_those_in_the_file(path: str, 
     ],
 )
 def test_names_of_checkpoints(name: str | None) -> None:
-    found = check_run(_with("callbacks.checkpoint.filename", name), Path("/new/place"), "x/config.yaml")
+    found = checked_run(_with("callbacks.checkpoint.filename", name), Path("/new/place"), "x/config.yaml")
     assert found["callbacks"]["checkpoint"]["filename"] == name
 
 
@@ -293,7 +293,7 @@ def test_configurations_composed_from_conf_pass(tmp_path: Path, every: int) -> N
             found = yaml.safe_load(text)
             if any("???" in str(one) for one in found["data"].values()):
                 found["data"] = {key: value for key, value in found["data"].items() if value != "???"}
-            assert check_run(found, tmp_path, "x")["stage"] == "fit", choices
+            assert checked_run(found, tmp_path, "x")["stage"] == "fit", choices
             recipe = {part: found[part] for part in ("model", "task", "scoring", "data")}
             check_targets(recipe, "x")
             check_values(recipe, "x")

@@ -8,7 +8,7 @@ from fit_configuration import FIT
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.run_configuration import check_run
+from attention_lab.untrusted.run_configuration import checked_run
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_parts_of_another_kind(path: str, value: Any, message: str) -> None:
         node = node[parent]
     node[last] = value
     with pytest.raises(LabError, match=message) as caught:
-        check_run(found, Path("/new/place"), "x/config.yaml")
+        checked_run(found, Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml ") and len(str(caught.value).splitlines()) == 1
 
 
@@ -105,9 +105,9 @@ def test_parts_that_a_configuration_must_have() -> None:
     for part in FIT.keys() - {"stage", "trainer"}:
         found = {key: value for key, value in FIT.items() if key != part}
         if part in newer:
-            check_run(found, Path("/new"), "x")
+            checked_run(found, Path("/new"), "x")
         else:
             with pytest.raises(LabError, match=rf"^x has no {part}\b.* must have$"):
-                check_run(found, Path("/new"), "x")
+                checked_run(found, Path("/new"), "x")
     for part in ("optimizer", "schedule"):
-        check_run({**FIT, part: None}, Path("/new"), "x")
+        checked_run({**FIT, part: None}, Path("/new"), "x")

@@ -29,7 +29,7 @@ from attention_lab.files.run_files import BEST, CHECKPOINTS, CONFIG, LAST, METRI
 from attention_lab.interruption.ranks import is_rank_zero
 from attention_lab.runs.run_folder import read_choices, read_metrics, read_yaml_or_none
 from attention_lab.untrusted.plain_files import read_yaml
-from attention_lab.untrusted.run_configuration import check_run, packages_to_allow
+from attention_lab.untrusted.run_configuration import checked_run, packages_to_allow
 
 AUTO = "auto"
 
@@ -45,7 +45,7 @@ def saved_configuration(
         LabError: it is damaged, or names code that is not allowed or a path outside the folder.
     """
     file = f"{name}/config.yaml"
-    return check_run(read_yaml(folder / CONFIG, file), folder, file, allow, given)
+    return checked_run(read_yaml(folder / CONFIG, file), folder, file, allow, given)
 
 
 def resumed_configuration(config: DictConfig) -> DictConfig:

@@ -26,7 +26,7 @@ from attention_lab.files.writing import remove
 from attention_lab.job_line import JOB_LINE, jobs_run_in_turn
 from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.failures import describe_failures
-from attention_lab.leaderboard.queued_jobs import go_on_without_lost_jobs
+from attention_lab.leaderboard.queued_jobs import count_lost_jobs_as_failed
 from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.runs.recorded_failures import read_failure, record_failure
@@ -76,7 +76,7 @@ class LeaderboardCallback(Callback):
         self.earlier = _times_of_start(Path(config.hydra.sweep.dir))
         print(console_message("Sweep", config.hydra.sweep.dir), flush=True)
         if submitit := OmegaConf.select(config, "hydra.launcher.submitit_folder"):
-            go_on_without_lost_jobs()
+            count_lost_jobs_as_failed()
             files = f"{submitit.replace('%j', '*')}/*_log.out"  # %j is the ID of a job
             print(console_message("Output of its jobs", files), flush=True)
 

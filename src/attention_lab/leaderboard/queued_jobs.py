@@ -20,7 +20,7 @@ SECONDS_BETWEEN_CHECKS = 30.0
 
 
 @cache
-def go_on_without_lost_jobs() -> None:
+def count_lost_jobs_as_failed() -> None:
     """Make Hydra's submitit launchers treat a job without a result as failed, and record why it failed.
 
     Otherwise the first such job would end the sweep with a traceback, and without its leaderboard. Where

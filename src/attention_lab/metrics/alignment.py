@@ -26,7 +26,7 @@ def _checked(metric: Fraction, weights: Tensor, alignment: Tensor) -> Tensor:
     return alignment.long()
 
 
-def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
+def _with_merged_gold(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
     """Merge several gold positions of a step into the first one, which gets their total weight."""
     if alignment.dim() == 2:
         return weights, alignment
@@ -89,7 +89,7 @@ class AlignmentMass(Fraction):
             ValueError: the shapes or the number of heads do not match.
         """
         alignment = _checked(self, weights, alignment)
-        weights, alignment = _as_one(weights, alignment)
+        weights, alignment = _with_merged_gold(weights, alignment)
         gold = alignment.unsqueeze(1).expand(weights.shape[:-1])
         mass = weights.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1)
         self.numerator += mass.float().masked_fill(gold < 0, 0.0).sum((0, 2))
@@ -145,7 +145,7 @@ class AlignmentErrorRate(Counts):
             ValueError: the shapes or the number of heads do not match.
         """
         alignment = _checked(self, weights, alignment)
-        weights, alignment = _as_one(weights, alignment)
+        weights, alignment = _with_merged_gold(weights, alignment)
         source = weights.shape[-1]
         # -1 becomes a class beyond the source, which is dropped
         positions = alignment.masked_fill(alignment < 0, source)

@@ -105,7 +105,7 @@ def _compared(used: Bool[Tensor, "B R"]) -> tuple[Tensor, ...]:
     return rows.repeat_interleave(len(slots)), slots.repeat(len(rows))
 
 
-def _found(predictions: Tensor | Nearest, references: Tensor | None) -> Nearest:
+def _as_nearest(predictions: Tensor | Nearest, references: Tensor | None) -> Nearest:
     """The nearest references, if they are not what is given already."""
     if isinstance(predictions, Nearest):
         return predictions
@@ -126,7 +126,7 @@ class SequenceErrorRate(Counts):
         self, predictions: Int[Tensor, "B T"] | Nearest, references: Int[Tensor, "B R U"] | None = None
     ) -> None:
         """Count a batch; see `nearest`, whose result may be given instead, to share it between metrics."""
-        found = _found(predictions, references)
+        found = _as_nearest(predictions, references)
         self.numerator += (found.distance > 0).sum()
         self.denominator += found.has_reference.sum()
 
@@ -144,6 +144,6 @@ class TokenErrorRate(Counts):
         self, predictions: Int[Tensor, "B T"] | Nearest, references: Int[Tensor, "B R U"] | None = None
     ) -> None:
         """Count a batch; see `nearest`, whose result may be given instead, to share it between metrics."""
-        found = _found(predictions, references)
+        found = _as_nearest(predictions, references)
         self.numerator += found.distance.sum()
         self.denominator += found.length.sum()

@@ -42,7 +42,7 @@ MOST_NODES = 256
 _DIGITS = 9
 
 
-def check_run(
+def checked_run(
     found: Any, folder: Path, name: str, allow: Sequence[str] = (), given: Collection[str] = ()
 ) -> dict[str, Any]:
     """Check the resolved configuration of a run, and move its paths to the run's current folder.
