@@ -188,7 +188,7 @@ def test_a_trial_run_logs_nothing_but_checks_the_batch(tmp_path: Path) -> None:
     logger = TensorBoardLogger(str(tmp_path))
     _fit([AttentionMaps(_batch(), labels=LABELS)], logger, fast_dev_run=True)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(LabError, match="labels are given for 1 examples"):
+    with pytest.raises(LabError, match="labels are given for 1 example,"):
         _fit([AttentionMaps(_batch(), labels=LABELS[:1])], logger, fast_dev_run=True)
 
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
         (
             AttentionMaps(_batch(), labels=LABELS[:1]),
             logger,
-            "labels are given for 1 examples, but the batch has 2 or more",
+            "labels are given for 1 example, but the batch has 2 or more",
         ),
         (
             AttentionMaps(_batch(), labels=[["a"], ["b", "c"]]),

@@ -135,7 +135,7 @@ def test_examples_of_several_files_and_a_long_series_are_pointed_out(tmp_path: P
     long = " ".join(["0"] * 1200)
     data = three_files(tmp_path, f"a\t1 2\nb\t3\nb\t4\na\t{long}\n", "a\t1, 2\nb\t9\n", "b\t1; 2\n")
     data.setup()
-    assert "1 of 2 examples in" in data.shared and "dev.tsv are also in" in data.shared
+    assert "1 of 2 examples in" in data.shared and "dev.tsv is also in" in data.shared
     assert "1 of 1 examples in" in data.shared and "with another label" in data.shared
     [hint] = data.hints.values()
     assert "train.tsv:4: 1,200 steps, although half of the lines have at most" in hint

@@ -16,7 +16,7 @@ def test_shared_examples_are_reported_in_one_line(command: Command, tmp_path: Pa
         (tmp_path / f"{name}.tsv").write_text("".join(f"{row}x\t{row}\n" for row in rows))
     files = ["train_file=train", "validation_file=dev", "test_file=test"]
     data = ["data=pairs", *(f"data.{one}.tsv" for one in files)]
-    shared = "Warning: 1 of 2 examples in dev.tsv are also in train.tsv\n"
+    shared = "Warning: 1 of 2 examples in dev.tsv is also in train.tsv\n"
     dev, test = (
         f"Warning: 1 source symbol in {name}.tsv never occurs in training and is read as unknown: '{symbol}' "
         f"(in {share} examples, first in line {line}); 1 target symbol in {name}.tsv never occurs in "

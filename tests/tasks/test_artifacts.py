@@ -220,7 +220,11 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     task.scored = _scored(task, outputs, batch, data)
     task.write_artifacts(tmp_path, data, 0)
     assert "\n2 of 3 outputs are wrong. They" in (tmp_path / "errors.md").read_text(encoding="utf-8")
-    task.scored = [one for one in task.scored if not one.edits]
+    scored, task.scored = task.scored, task.scored[1:2]
+    task.write_artifacts(tmp_path, data, 0)
+    text = (tmp_path / "errors.md").read_text(encoding="utf-8")
+    assert "\n1 of 1 outputs is wrong. It differs from its reference by 1 edit: 1 substitution, " in text
+    task.scored = [one for one in scored if not one.edits]
     task.write_artifacts(tmp_path, data, 0)
     text = (tmp_path / "errors.md").read_text(encoding="utf-8")
     assert "\n0 of 1 outputs are wrong. The references have" in text and "differ" not in text

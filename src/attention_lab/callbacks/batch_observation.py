@@ -12,6 +12,7 @@ from attention_lab.attention import Recording, recording
 from attention_lab.attention.evaluation_mode import evaluation_mode
 from attention_lab.attention.recording.call_arguments import arguments_of
 from attention_lab.callbacks.randomness import random_states, restore_random_states
+from attention_lab.console_text import counted
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tensorboard_plugin.image_patches import BatchImages
@@ -47,7 +48,8 @@ def observe_batch(
     number = min(examples, *(len(one) for one in weights.values()))
     if labels is not None and len(labels) < number:
         raise LabError(
-            f"AttentionMaps: labels are given for {len(labels)} examples, but the batch has {number} or more"
+            f"AttentionMaps: labels are given for {counted(len(labels), 'example')}, "
+            f"but the batch has {number} or more"
         )
     if labels is not None:
         _check_lengths(weights, labels)

@@ -47,10 +47,10 @@ def test_pairs_count_pairs_and_sources() -> None:
     told = _told(Pairs, "a\tx\nb\ty\nc\tz\n", "a\tx\na\tx\nb\tq\nd\tx\n", "e\te\nd\tx\n")
     assert told == (
         "2 of 4 examples in dev are also in train, and 1 more with another target; "
-        "1 of 2 examples in test are also in dev"
+        "1 of 2 examples in test is also in dev"
     )
     assert _told(Pairs, "a\tx\n", "a\ty\n", "b\tx\n") == (
-        "1 of 1 examples in dev are in train with another target"
+        "1 of 1 examples in dev is in train with another target"
     )
     assert _told(Pairs, "a\tx\n", "b\tx\n", "c\tx\n") == ""
 
@@ -59,12 +59,12 @@ def test_what_is_read_counts_and_not_how_it_is_written() -> None:
     spelled = ("\u00e9 b\tx\n", "e\u0301  b\tx\n", "q\tx\n")
     assert _told(Pairs, *spelled) == ""
     normal = {"source_split": "spaces", "source_normalization": "NFC"}
-    assert _told(Pairs, *spelled, **normal) == "1 of 1 examples in dev are also in train"
+    assert _told(Pairs, *spelled, **normal) == "1 of 1 examples in dev is also in train"
 
 
 def test_labelled_texts() -> None:
     told = _told(Labelled, "p\tone two\nn\tthree\n", "p\tone  two\np\tthree\n", "n\tthree\n")
-    assert told.startswith("1 of 2 examples in dev are also in train, and 1 more with another label; ")
+    assert told.startswith("1 of 2 examples in dev is also in train, and 1 more with another label; ")
     assert told.count(";") == 2
 
 
@@ -78,14 +78,14 @@ def test_the_splits_of_one_file_share_nothing_but_rows_of_numbers() -> None:
     table = CSVRegression(file="all")
     table.setup()
     assert table.shared == (
-        "1 of 1 examples in all (validation) are also in all (training); "
-        "1 of 1 examples in all (test) are also in all (training); "
-        "1 of 1 examples in all (test) are also in all (validation)"
+        "1 of 1 examples in all (validation) is also in all (training); "
+        "1 of 1 examples in all (test) is also in all (training); "
+        "1 of 1 examples in all (test) is also in all (validation)"
     )
     Path("all").write_text("x,y\n" + "".join(f"1,{n}\n" for n in range(10)))
     table = CSVRegression(file="all", fractions=[0.9, 0.1, 0])
     table.setup()
-    assert table.shared == "1 of 1 examples in all (validation) are in all (training) with another y"
+    assert table.shared == "1 of 1 examples in all (validation) is in all (training) with another y"
 
 
 def test_pictures_are_compared_by_what_they_show() -> None:
@@ -93,8 +93,8 @@ def test_pictures_are_compared_by_what_they_show() -> None:
         Image.new("L", (16, 16), ink).save(f"{number}.png")
     told = _told(ImageFiles, "0.png\ta\n", "1.png\ta\n2.png\ta\n", "1.png\tb\n", height=16, cell=8)
     assert told == (
-        "1 of 2 examples in dev are also in train; 1 of 1 examples in test are in train with another text; "
-        "1 of 1 examples in test are in dev with another text"
+        "1 of 2 examples in dev is also in train; 1 of 1 examples in test is in train with another text; "
+        "1 of 1 examples in test is in dev with another text"
     )
 
 
@@ -133,7 +133,7 @@ def test_words_are_the_symbols_of_words() -> None:
     words = " ".join(_letters(2000, 0).split())
     part = " ".join(words.split()[5 : 5 + PASSAGE])
     told = _told(Text, words, part.replace(" ", "\n"), "other words here", unit="words", min_count=1)
-    assert told == f"1 of 1 passages of {PASSAGE} words in dev are also in train"
+    assert told == f"1 of 1 passages of {PASSAGE} words in dev is also in train"
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)).map(lambda one: Keyed(*one)), max_size=8)
@@ -147,10 +147,12 @@ def test_counts_are_those_of_a_plain_comparison(train: list[Keyed], one: list[Ke
     if not either:
         assert told == ""
     elif not same:
-        assert told == f"{either} of {len(one)} examples in dev are in train with another answer"
+        are = "is" if either == 1 else "are"
+        assert told == f"{either} of {len(one)} examples in dev {are} in train with another answer"
     else:
         more = f", and {either - same} more with another answer" if either > same else ""
-        assert told == f"{same} of {len(one)} examples in dev are also in train{more}"
+        are = "is" if same == 1 else "are"
+        assert told == f"{same} of {len(one)} examples in dev {are} also in train{more}"
 
 
 @given(st.text("ab", min_size=60, max_size=200), st.text("ab", min_size=60, max_size=200), st.integers(0, 99))
@@ -159,7 +161,7 @@ def test_passages_are_those_of_a_plain_search(train: str, other: str, start: int
     pieces = [one[place : place + PASSAGE] for place in range(0, len(one) - PASSAGE + 1, PASSAGE)]
     count = sum(piece in train for piece in pieces)
     told = shared_passages(Splits(train, one, ""), NAMES, "letters")
-    said = f"passages of {PASSAGE} letters in dev are also in train"
+    said = f"passages of {PASSAGE} letters in dev {'is' if count == 1 else 'are'} also in train"
     assert told == (f"{count} of {len(pieces)} {said}" if count else "")
 
 

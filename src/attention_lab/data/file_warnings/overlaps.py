@@ -49,7 +49,7 @@ def shared_examples(splits: Splits[E], names: Splits[str], other: str) -> str:
         known, inputs = set(earlier), {example.given for example in earlier}
         same = sum(example in known for example in examples)
         also = sum(example.given in inputs for example in examples) - same
-        of_all = f"of {len(examples):,} examples in {name} are"
+        of_all = f"of {len(examples):,} examples in {name} {'is' if (same or also) == 1 else 'are'}"
         if same:
             more = f", and {also:,} more with another {other}" if also else ""
             found.append(f"{same:,} {of_all} also in {earlier_name}{more}")
@@ -80,7 +80,7 @@ def shared_passages(splits: Splits[S], names: Splits[str], unit: str) -> str:
         count = _count(wanted, _windows(earlier, codes))
         if count:
             share = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
-            found.append(f"{share} in {name} are also in {earlier_name}")
+            found.append(f"{share} in {name} {'is' if count == 1 else 'are'} also in {earlier_name}")
     return "; ".join(found)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from attention_lab.console_text import counted
 from attention_lab.data.reading.codecs import ImageCodec, TransductionCodec
 from attention_lab.data.reading.datasets import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Vocabulary
@@ -127,13 +128,15 @@ def _markdown(
         kinds[one.edit.kind] += one.times
     symbols = sum(len(one.reference) for one in scored.values())
     mistaken = sum(one.edits > 0 for one in scored.values())
-    summary = f"{mistaken:,} of {len(scored):,} outputs are wrong."
+    are = "is" if mistaken == 1 else "are"
+    summary = f"{mistaken:,} of {len(scored):,} outputs {are} wrong."
     if mistaken:
         named = ", ".join(
             f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
             for kind in ("substitution", "deletion", "insertion")
         )
-        summary += f" They differ from their references by {kinds.total():,} edits: {named}."
+        differ = "It differs from its reference" if mistaken == 1 else "They differ from their references"
+        summary += f" {differ} by {counted(kinds.total(), 'edit')}: {named}."
     parts = [f"{summary} The references have {symbols:,} symbols in total."]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")

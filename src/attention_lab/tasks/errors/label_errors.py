@@ -87,7 +87,8 @@ def write_label_errors(
     write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
     wrong = sorted((row for row, one in examples.items() if one.wrong), key=lambda row: -examples[row].wrong)
     worst = [cells[row] for row in wrong[:WORST]]
-    summary = f"{len(wrong):,} of {len(examples):,} outputs are wrong."
+    are = "is" if len(wrong) == 1 else "are"
+    summary = f"{len(wrong):,} of {len(examples):,} outputs {are} wrong."
     write_atomically(folder / ERRORS, error_tables([summary], rows, "Wrong outputs", worst))
     return ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,))
 
