@@ -147,6 +147,12 @@ def test_a_language_model_can_be_continued(sentences: Sentences) -> None:
         task.setup("fit")
 
 
+def test_a_classifier_returns_no_axis_that_the_labels_lack() -> None:
+    """It would train, but a list of one label for each input is not an output."""
+    with pytest.raises(LabError, match=r"logits \[2, 5\], one for each example and class, not \[2, 1, 5\]$"):
+        checked_logits(nn.Identity(), torch.zeros(2, 1, 5), [2, 5], "example and class")
+
+
 def test_the_logits_of_a_language_model_are_checked(sentences: Sentences) -> None:
     symbols = len(sentences.codec.tokenizer.vocabulary)
     task = LanguageModeling(Table(symbols, symbols + 1), sentences.codec)  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def checked_logits(model: nn.Module, logits: object, expected: Sequence[int], ax
     if isinstance(logits, Tensor) and logits.is_floating_point():
         shape = list(logits.shape)
         ends = shape[:1] + shape[-1:] == [expected[0], expected[-1]]
-        if ends and len(shape) > 1 and logits.numel() == math.prod(expected):
+        if ends and 1 < len(shape) <= len(expected) and logits.numel() == math.prod(expected):
             return logits
         given = str(shape)
     else:
