@@ -73,12 +73,6 @@ def _check_line(done, part: str) -> None:
             "scoring=additive,dot has several values: add -m to run each of them in a sweep",
         ),
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
-        ("optimizer.lr=0,001", "optimizer.lr=0,001 has several values: write a decimal number with a point"),
-        (
-            "data.size=10,000",
-            "data.size=10,000 has several values: write a decimal number with a point, such",
-        ),
-        ("-m data.size=10,000", "data.size=10,000 has several values: write a decimal number with a point"),
         ("tags={a:1}", "tags={'a': 1} must be a list, as in 'tags=[one,two]'"),
         ("data={a:1}", "data={'a': 1} is unknown: choose cmudict, copy"),
         ("data.train_file=a", "there is no option data.train_file; data=csv_regression, image_files, "),

@@ -1,6 +1,7 @@
 """Values of options that are checked before PyTorch is imported."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -121,3 +122,12 @@ def test_more_processes_than_cores(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     found = few_cores_warning(OmegaConf.create({"trainer": trainer}))
     assert found.startswith(warning) and bool(found) == bool(warning)
+
+
+@pytest.mark.parametrize("arguments", ["optimizer.lr=0,001", "data.size=10,000", "-m data.size=10,000"])
+def test_a_number_with_a_comma(arguments: str, command: Any) -> None:
+    done = command(*arguments.split())
+    assert done.err == (
+        f"Error: {arguments.split()[-1]} has several values: write a decimal number with a point, such as "
+        "0.5, and a large number without commas, such as 10000\n"
+    )
