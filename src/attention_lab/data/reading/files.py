@@ -69,16 +69,16 @@ def read_text(path: str, memory: Memory = CHARACTERS) -> str:
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
-        raise LabError(f"{path}: {error.strerror}{looked_from(error)}") from None
+        raise LabError(f"{path}: {error.strerror}{looked_from(error, path)}") from None
     needed = memory.byte * len(content) + memory.line * content.count(b"\n")
     check_fits_in_memory(needed, f"{path}: reading it", "use only a part of it")
     return decode_text(content, path)
 
 
-def looked_from(error: Exception) -> str:
+def looked_from(error: Exception, path: str | Path) -> str:
     """For a missing file, the folder that its path is relative to, as part of a message; otherwise empty."""
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-    return f" (looked for it from {Path.cwd()})" if missing else ""
+    return f" (looked for it from {Path.cwd()})" if missing and not Path(path).is_absolute() else ""
 
 
 def decode_text(content: bytes, path: str) -> str:

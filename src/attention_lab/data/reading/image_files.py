@@ -133,7 +133,7 @@ def _read(path: Path, scaled: Callable[[tuple[int, int]], tuple[int, int]], mode
         raise LabError(f"{path} has too many pixels; scale it down") from None
     except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or "the image is damaged"
-        raise LabError(f"{path}: {reason}{looked_from(error)}") from None
+        raise LabError(f"{path}: {reason}{looked_from(error, path)}") from None
     light = torch.from_numpy(np.asarray(image, dtype=np.float32) / 255)
     return light[None] if light.dim() == 2 else light.permute(2, 0, 1).contiguous()
 
