@@ -1,7 +1,7 @@
 """The memory that this process may use: that of the machine, of its container, or of `ulimit -v`."""
 
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,14 @@ MACHINE = 1 << 34
 
 
 @pytest.fixture
-def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder in place of the kernel's control groups."""
     monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
     monkeypatch.setattr(machine.os, "sysconf", {"SC_PHYS_PAGES": MACHINE >> 12, "SC_PAGE_SIZE": 1 << 12}.get)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, 0))
-    return tmp_path
+    machine._memory_of_groups.cache_clear()
+    yield tmp_path
+    machine._memory_of_groups.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,7 @@ def test_the_limit_of_a_control_group(
     (groups / file).parent.mkdir(parents=True, exist_ok=True)
     for written, found in (("max\n", MACHINE), ("9223372036854771712\n", MACHINE), ("1048576\n", 1 << 20)):
         (groups / file).write_text(written)
+        machine._memory_of_groups.cache_clear()
         assert machine.usable_memory() == found
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from attention_lab.errors import LabError
@@ -28,7 +29,8 @@ def usable_memory() -> int:
     return min([machine, *_memory_of_groups(), *([] if limit == resource.RLIM_INFINITY else [limit])])
 
 
-def _memory_of_groups() -> list[int]:
+@cache  # training asks in each step
+def _memory_of_groups() -> tuple[int, ...]:
     """The limits of the control groups that this process is in (Linux), of both versions."""
     limits = []
     with suppress(OSError):
@@ -41,7 +43,7 @@ def _memory_of_groups() -> list[int]:
             for parent in (group, *group.parents):  # in a container, the last may be the only one to be seen
                 with suppress(OSError, ValueError):  # ValueError: there is no limit, "max"
                     limits.append(int((_CGROUPS / parent / name).read_text()))
-    return limits
+    return tuple(limits)
 
 
 def check_fits_in_memory(needed: int, task: str, remedy: str) -> None:
