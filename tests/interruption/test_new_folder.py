@@ -7,7 +7,7 @@ import pytest
 from hydra.core.utils import setup_globals
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.interruption.new_folder import claim_new_folder
+from attention_lab.interruption.new_folder import claim_new_folder, is_named_by_time
 from attention_lab.interruption.ranks import OWNED_BY_SWEEP
 
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "logger=none")
@@ -45,6 +45,19 @@ def test_jobs_of_a_sweep_use_the_folder_of_the_sweep(tmp_path: Path) -> None:
     job = OmegaConf.create({"hydra": {"sweep": {"dir": raw}}})
     OmegaConf.copy_cache(config, job)
     assert Path(job.hydra.sweep.dir) == folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "named"),
+    [
+        ({"dir": "logs/a"}, False),
+        ({"dir": "logs/${now:%Y}"}, True),
+        ({"dir": "logs/${now:${format}}"}, True),
+        ({"dir": "logs", "subdir": "${now:%Y}"}, True),
+    ],
+)
+def test_what_is_named_by_the_time(folder: dict[str, str], named: bool) -> None:
+    assert is_named_by_time(OmegaConf.create({"hydra": {"sweep": folder}}), "sweep") is named
 
 
 def test_a_folder_without_a_time_is_left_to_hydra(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from attention_lab.files.paths import is_inside
 from attention_lab.files.regular_files import exists, matches_in
 from attention_lab.interruption.early_signals import say_before_exit
 from attention_lab.interruption.exit_messages import print_between_jobs
-from attention_lab.interruption.new_folder import claim_new_folder, times_in_name
+from attention_lab.interruption.new_folder import claim_new_folder, is_named_by_time
 from attention_lab.interruption.ranks import is_first_of_command, is_rank_zero, started_processes
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.runs.run_names import exclude_from_names, job_configuration
@@ -110,7 +110,7 @@ def _check_named(folder: str | None, option: str) -> None:
 
 def _check_repeatable(config: DictConfig, kind: str) -> None:
     """Check that with `resume=auto` the same command leads to the same folder: its name has no time."""
-    if config.get("resume") == AUTO and any(times_in_name(config, kind, part) for part in ("dir", "subdir")):
+    if config.get("resume") == AUTO and is_named_by_time(config, kind):
         raise LabError(
             f"resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to the command"
         )
@@ -119,7 +119,7 @@ def _check_repeatable(config: DictConfig, kind: str) -> None:
 def _check_shared(config: DictConfig) -> None:
     """Check that the processes that torchrun or srun has started for a run find the same folder."""
     processes = started_processes()
-    if processes > 1 and config.get("stage") in ("fit", "test") and times_in_name(config, "run"):
+    if processes > 1 and config.get("stage") in ("fit", "test") and is_named_by_time(config, "run"):
         raise LabError(
             f"the {processes} processes of this run need one folder: "
             "add hydra.run.dir=logs/NAME to its command"

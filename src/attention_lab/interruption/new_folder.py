@@ -12,17 +12,9 @@ from attention_lab.runs.started import note_new_folders
 _NOW = re.compile(r"\$\{now:([^{}]*)\}")
 
 
-def times_in_name(config: DictConfig, kind: str, part: str = "dir") -> list[str]:
-    """The formats of the times in the name of the folder of a run or sweep.
-
-    Args:
-        config: Hydra's configuration.
-        kind: "run" or "sweep".
-        part: "dir", or "subdir" for the folders of a sweep's jobs.
-    """
-    unresolved = OmegaConf.to_container(config.hydra[kind], resolve=False)
-    assert isinstance(unresolved, dict)
-    return _NOW.findall(str(unresolved.get(part)))
+def is_named_by_time(config: DictConfig, kind: str) -> bool:
+    """Whether the time is in the name of a run's folder ("run"), or a sweep's or its jobs' ("sweep")."""
+    return "${now:" in str(OmegaConf.to_container(config.hydra[kind], resolve=False))
 
 
 def claim_new_folder(config: DictConfig, kind: str) -> None:
@@ -37,7 +29,9 @@ def claim_new_folder(config: DictConfig, kind: str) -> None:
     """
     folder = Path(config.hydra[kind].dir)
     note_new_folders(folder)
-    times = times_in_name(config, kind)
+    unresolved = OmegaConf.to_container(config.hydra[kind], resolve=False)
+    assert isinstance(unresolved, dict)
+    times = _NOW.findall(unresolved["dir"])
     if not times or ".." in folder.parts or not is_first_of_command():
         return
     values = OmegaConf.get_cache(config)["now"]  # Hydra keeps the time of the start there
