@@ -66,19 +66,19 @@ def load_checkpoints(
     """`load` without its warning."""
     paths = find_checkpoints(path)
     tasks: list[Task] = []
-    scores, taken = [], 0
+    taken = 0
     for one in paths:  # each checkpoint, which also has the optimiser's state, is in memory only by itself
         if tasks:
             needed = taken + one.stat().st_size
             check_fits_in_memory(needed, f"ckpt_path={one}: loading it, too,", "give fewer checkpoints")
         checkpoint = read_checkpoint(one)
         tasks.append(_rebuilt(one, checkpoint, adapt, allow))
-        scores.append(saved_score(checkpoint, one))
+        score = saved_score(checkpoint, one)
         taken += sum(weights.nbytes for weights in tasks[-1].parameters())
         del checkpoint
     if len(tasks) > 1:
         return TrainedModel(combined(paths, tasks), paths)
-    return TrainedModel(tasks[0], paths, scores[0])
+    return TrainedModel(tasks[0], paths, score)
 
 
 def _rebuilt(
