@@ -128,8 +128,7 @@ def _markdown(
         kinds[one.edit.kind] += one.times
     symbols = sum(len(one.reference) for one in scored.values())
     mistaken = sum(one.edits > 0 for one in scored.values())
-    are = "is" if mistaken == 1 else "are"
-    summary = f"{mistaken:,} of {len(scored):,} outputs {are} wrong."
+    summary = count_of_wrong(mistaken, len(scored))
     if mistaken:
         named = ", ".join(
             f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
@@ -141,6 +140,11 @@ def _markdown(
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
     return error_tables(parts, rows, "The worst outputs, by edits per symbol of the reference", worst)
+
+
+def count_of_wrong(wrong: int, outputs: int) -> str:
+    """The first sentence about the errors of a test."""
+    return f"{wrong:,} of {outputs:,} outputs {'is' if wrong == 1 else 'are'} wrong."
 
 
 def error_tables(

@@ -21,6 +21,7 @@ from attention_lab.tasks.errors.error_analysis import (
     CONSOLE,
     LISTED,
     WORST,
+    count_of_wrong,
     error_tables,
     example_of,
     write_table,
@@ -87,8 +88,7 @@ def write_label_errors(
     write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
     wrong = sorted((row for row, one in examples.items() if one.wrong), key=lambda row: -examples[row].wrong)
     worst = [cells[row] for row in wrong[:WORST]]
-    are = "is" if len(wrong) == 1 else "are"
-    summary = f"{len(wrong):,} of {len(examples):,} outputs {are} wrong."
+    summary = count_of_wrong(len(wrong), len(examples))
     write_atomically(folder / ERRORS, error_tables([summary], rows, "Wrong outputs", worst))
     return ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,))
 
